@@ -42,6 +42,11 @@ pub fn read(part: &Map) -> (Map, Vec<String>) {
     (users, oddities)
 }
 
+/// Returns the entries of a list that grant anything, as [`read`] reads them.
+pub fn granting(listed: &[Value]) -> Vec<Value> {
+    listed.iter().filter_map(clean).collect()
+}
+
 fn one((key, value): (&Value, &Value)) -> Value {
     Map::from_iter([(key.clone(), value.clone())]).into()
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The backend does not exist here.
     #[error(
-        "external_auth: the backend '{0}' is not supported; supported are 'auto', 'file', 'pam' and 'sharedsecret'"
+        "external_auth: the backend '{0}' is not supported; supported are 'auto', 'file', 'pam', 'rest' and 'sharedsecret'"
     )]
     Backend(String),
     /// The keeper of PAM does not run.
@@ -17,6 +17,18 @@ pub enum Error {
     /// PAM cannot tell whether a password is right.
     #[error("external_auth: the backend 'pam': {0}")]
     Pam(String),
+    /// There is no address to ask.
+    #[error("external_auth: the backend 'rest' needs '^url', an address that begins with https:// or http://")]
+    Url,
+    /// The web server cannot tell whether a password is right.
+    #[error("external_auth: the backend 'rest': {0}")]
+    Rest(String),
+    /// Nobody knows which entries users have.
+    #[error("eauth_acl_module: '{0}' is not supported; only 'rest' has entries of its own")]
+    AclModule(String),
+    /// Nobody can be asked for entries.
+    #[error("eauth_acl_module: 'rest' needs the backend 'rest' in external_auth")]
+    NoServer,
     /// The part of a backend has another form.
     #[error("external_auth: '{0}' must be a map of users and lists of functions")]
     NotAMap(String),

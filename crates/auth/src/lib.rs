@@ -8,9 +8,12 @@ mod entries;
 mod error;
 pub mod pam;
 mod password_file;
+mod rest;
 
+pub use entries::read as read_entries;
 pub use error::Error;
 pub use password_file::PasswordFile;
+pub use rest::Rest;
 
 use std::sync::Arc;
 
@@ -37,6 +40,17 @@ pub enum Backend {
     File(PasswordFile),
     /// The accounts of this host.
     Pam(Arc<pam::Keeper>),
+    /// A web server that knows passwords and entries.
+    Rest(Rest),
+}
+
+/// What a backend tells about a user whose password is right.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checked {
+    /// The groups of the user.
+    pub groups: Vec<String>,
+    /// The entries that count instead of those in the configuration, if there are any.
+    pub entries: Option<Vec<Value>>,
 }
 
 /// A secret that is never printed.
@@ -58,24 +72,31 @@ impl Backend {
                 _ => Err(Error::SharedSecret(SHORTEST_SECRET)),
             },
             "file" => Ok(Backend::File(PasswordFile::from_options(part)?)),
+            "rest" => Ok(Backend::Rest(Rest::from_options(part)?)),
             "pam" => given.keeper.clone().map(Backend::Pam).ok_or(Error::NoKeeper),
             other => Err(Error::Backend(other.to_owned())),
         }
     }
 
-    /// Returns the groups of the user if the password is right. May block.
+    /// Returns what there is to know about the user if the password is right. May block.
     ///
     /// # Errors
     /// When the backend cannot tell. The login is then refused.
-    pub fn check(&self, username: &str, password: &str) -> Result<Option<Vec<String>>, Error> {
+    fn check(&self, username: &str, password: &str) -> Result<Option<Checked>, Error> {
         let is_right = match self {
             Backend::Auto => true,
             Backend::SharedSecret(secret) => same(secret.0.as_bytes(), password.as_bytes()),
             Backend::File(file) => file.check(username, password)?,
-            Backend::Pam(keeper) => return keeper.check(username, password),
+            Backend::Pam(keeper) => {
+                let groups = keeper.check(username, password)?;
+                return Ok(groups.map(|groups| Checked { groups, entries: None }));
+            }
+            Backend::Rest(server) => {
+                let entries = server.check(username, password)?;
+                return Ok(entries.map(|entries| Checked { groups: Vec::new(), entries: Some(entries) }));
+            }
         };
-        // Only the accounts of a host have groups.
-        Ok(is_right.then(Vec::new))
+        Ok(is_right.then(Checked::default))
     }
 }
 
@@ -97,11 +118,23 @@ pub struct Given<'a> {
     pub shared_secret: Option<&'a Value>,
     /// The keeper of PAM, if it runs.
     pub keeper: Option<Arc<pam::Keeper>>,
+    /// The option `eauth_acl_module`.
+    pub acl_module: &'a str,
 }
 
 /// The backends of `external_auth`.
 #[derive(Debug, Default)]
-pub struct Providers(Vec<Provider>);
+pub struct Providers {
+    all: Vec<Provider>,
+    /// The backend that is asked for entries, whichever one the user logs in with.
+    acl_module: Option<String>,
+}
+
+/// The backend that has entries of its own.
+const REST: &str = "rest";
+
+/// The backends of Salt. Only [`REST`] has entries of its own, so the others are an `eauth_acl_module` without effect.
+const BACKENDS: [&str; 6] = ["auto", "file", "ldap", "pam", REST, "sharedsecret"];
 
 impl Providers {
     /// Reads `external_auth`. Logs what is odd in it.
@@ -132,7 +165,10 @@ impl Providers {
                         tracing::error!("{error}");
                     }
                 }
-                Backend::SharedSecret(_) | Backend::Pam(_) => {}
+                Backend::Rest(server) if server.is_unprotected() => {
+                    tracing::warn!("external_auth: rest: '^url' begins with http:, so passwords are sent unprotected");
+                }
+                Backend::SharedSecret(_) | Backend::Pam(_) | Backend::Rest(_) => {}
             }
             let (entries, oddities) = entries::read(part);
             for oddity in oddities {
@@ -140,12 +176,55 @@ impl Providers {
             }
             providers.push(Provider { name, backend, entries });
         }
-        Ok(Providers(providers))
+        let acl_module = Some(given.acl_module).filter(|module| !module.is_empty()).map(str::to_owned);
+        let providers = Providers { all: providers, acl_module };
+        match providers.acl_module.as_deref() {
+            Some(module) if !BACKENDS.contains(&module) => Err(Error::AclModule(module.to_owned())),
+            Some(REST) if providers.get(REST).is_none() => Err(Error::NoServer),
+            _ => Ok(providers),
+        }
     }
 
     /// Returns the backend of this name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
-        self.0.iter().find(|provider| provider.name == name)
+        self.all.iter().find(|provider| provider.name == name)
+    }
+
+    /// Returns what there is to know about the user of a backend if the password is right. May block.
+    ///
+    /// # Errors
+    /// When the backend cannot tell. The login is then refused.
+    pub fn check(&self, backend: &str, username: &str, password: &str) -> Result<Option<Checked>, Error> {
+        let Some(provider) = self.get(backend) else { return Ok(None) };
+        let Some(mut checked) = provider.backend.check(username, password)? else { return Ok(None) };
+        let sent = match (self.acl_module.as_deref().unwrap_or(backend), backend) {
+            (REST, REST) => checked.entries,
+            (REST, _) => self.sent(username, password),
+            _ => None,
+        };
+        checked.entries = sent.and_then(|sent| self.merged(username, sent));
+        Ok(Some(checked))
+    }
+
+    /// Returns the entries that the web server has for a user who has logged in with another backend; `None` if there is no
+    /// telling, so that only the configuration counts.
+    fn sent(&self, username: &str, password: &str) -> Option<Vec<Value>> {
+        match self.get(REST)?.backend.check(username, password) {
+            // A user that the server does not let in has no entries there.
+            Ok(answer) => Some(answer.and_then(|checked| checked.entries).unwrap_or_default()),
+            Err(error) => {
+                tracing::warn!("{}: the entries are those of the configuration", value::error::chain(&error));
+                None
+            }
+        }
+    }
+
+    /// Returns the entries of the configuration for exactly this name, and those that the server has sent. As in Salt, patterns and
+    /// `*` count only if there are none of both.
+    fn merged(&self, username: &str, sent: Vec<Value>) -> Option<Vec<Value>> {
+        let own = self.get(REST)?.entries.get(username).and_then(Value::as_list).unwrap_or_default();
+        let merged: Vec<Value> = own.iter().cloned().chain(sent).collect();
+        (!merged.is_empty()).then_some(merged)
     }
 }
 
@@ -171,13 +250,13 @@ mod tests {
     use super::*;
 
     fn read(external_auth: Map, secret: Option<Value>) -> Result<Providers, String> {
-        let given = Given { shared_secret: secret.as_ref(), keeper: None };
+        let given = Given { shared_secret: secret.as_ref(), ..Given::default() };
         Providers::read(&external_auth, &given).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_backend_that_is_not_supported_lets_nobody_in_and_stops_no_start() {
-        for name in ["pam", "ldap", "rest", "pki", "django", "keystone", "mysql", "yubico", "nonsense"] {
+        for name in ["pam", "ldap", "pki", "django", "keystone", "mysql", "yubico", "nonsense"] {
             let fred = || map! { "fred" => list![".*"] };
             let providers = read(map! { name => fred(), "auto" => fred() }, None).unwrap();
             assert!(providers.get(name).is_none() && providers.get("auto").is_some(), "{name}");
@@ -194,12 +273,44 @@ mod tests {
             assert!(refused.contains("needs the option 'sharedsecret'"), "{bad:?}: {refused}");
         }
         let providers = with(Some("exactly sixteen.".into())).unwrap();
-        let backend = &providers.get("sharedsecret").unwrap().backend;
-        assert_eq!(backend.check("anybody", "exactly sixteen.").unwrap(), Some(vec![]));
+        let check = |password| providers.check("sharedsecret", "anybody", password).unwrap();
+        assert_eq!(check("exactly sixteen."), Some(Checked::default()));
         for wrong in ["", "exactly sixteen", "exactly sixteen..", "None"] {
-            assert_eq!(backend.check("anybody", wrong).unwrap(), None, "{wrong}");
+            assert_eq!(check(wrong), None, "{wrong}");
         }
         assert!(!format!("{providers:?}").contains("sixteen"));
+    }
+
+    #[test]
+    fn entries_of_a_server_are_added_to_those_of_the_name() {
+        let part = map! { "^url" => "http://127.0.0.1:9/", "fred" => list!["test.*"], "fr.*" => list![".*"] };
+        let providers = read(map! { "rest" => part }, None).unwrap();
+        let merged =
+            |name: &str, sent: &[&str]| providers.merged(name, sent.iter().map(|sent| (*sent).into()).collect());
+        assert_eq!(merged("fred", &["pkg.*"]), Some(vec!["test.*".into(), "pkg.*".into()]));
+        assert_eq!(merged("fred", &[]), Some(vec!["test.*".into()]));
+        assert_eq!(merged("frank", &["pkg.*"]), Some(vec!["pkg.*".into()]));
+        assert_eq!(merged("frank", &[]), None, "patterns count");
+        // The address is an option, and not a user.
+        assert_eq!(merged("^url", &[]), None);
+    }
+
+    #[test]
+    fn the_module_of_entries_must_be_one_that_is_known() {
+        let with = |module, parts| {
+            let given = Given { acl_module: module, ..Given::default() };
+            Providers::read(&parts, &given).map_err(|error| error.to_string())
+        };
+        let auto = || map! { "auto" => map! { "*" => list!["test.*"] } };
+        let both =
+            map! { "auto" => map! { "*" => list!["test.*"] }, "rest" => map! { "^url" => "http://127.0.0.1:9/" } };
+        assert!(with("mine", auto()).unwrap_err().contains("'mine'"));
+        assert!(with("rest", auto()).unwrap_err().contains("needs the backend 'rest'"));
+        for (module, parts) in [("", auto()), ("file", auto()), ("rest", both)] {
+            // A server that cannot be reached takes nothing away from what the configuration says.
+            let providers = with(module, parts).unwrap();
+            assert_eq!(providers.check("auto", "fred", "x").unwrap(), Some(Checked::default()), "{module}");
+        }
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub fn check(shared: &Shared, login: Option<Login>, fields: &Map, load: &mut Map
     let key = load.remove("key");
     let user = load.get_str("user").map(str::to_owned);
     match login {
-        Some(Login::Proven { user, backend, groups }) => return by_login(shared, user, &backend, &groups),
+        Some(Login::Proven { user, backend, checked }) => return by_login(shared, user, &backend, checked),
         Some(Login::Refused { user }) => return Err(Unknown { kind: Kind::Eauth, user }),
         None => {}
     }
@@ -125,9 +125,10 @@ pub fn check(shared: &Shared, login: Option<Login>, fields: &Map, load: &mut Map
 }
 
 /// Returns the caller who has logged in.
-fn by_login(shared: &Shared, user: String, backend: &str, groups: &[String]) -> Result<Caller, Unknown> {
+fn by_login(shared: &Shared, user: String, backend: &str, checked: auth::Checked) -> Result<Caller, Unknown> {
     let permissive = shared.stores.config.access.permissive_acl;
-    match shared.logins.entries(backend, &user, groups, permissive) {
+    let configured = || shared.logins.entries(backend, &user, &checked.groups, permissive);
+    match checked.entries.or_else(configured) {
         Some(granted) => Ok(Caller { kind: Kind::Eauth, user: Some(user), grant: Grant::Listed(granted) }),
         None => Err(Unknown { kind: Kind::Eauth, user: Some(user) }),
     }
@@ -140,15 +141,12 @@ fn by_token(shared: &Shared, token: &Value) -> Option<Caller> {
     let found = found.map_err(|error| tracing::warn!("failed to read a token: {error}")).ok().flatten()?;
     let access = &stores.config.access;
     let name = found.get_str("name")?.to_owned();
+    let groups = found.get("groups").and_then(Value::as_list).unwrap_or_default();
+    let groups: Vec<String> = groups.iter().map(Value::to_string).collect();
+    // A token ends with its backend, also one that has its own list.
+    let configured = shared.logins.entries(found.get_str("eauth")?, &name, &groups, access.permissive_acl)?;
     // Without `keep_acl_in_token`, the permissions are those of the configuration now, not of the login.
     let kept = found.get("auth_list").and_then(Value::as_list).filter(|_| access.keep_acl_in_token);
-    let grant = match kept {
-        Some(list) => list.to_vec(),
-        None => {
-            let groups = found.get("groups").and_then(Value::as_list).unwrap_or_default();
-            let groups: Vec<String> = groups.iter().map(Value::to_string).collect();
-            shared.logins.entries(found.get_str("eauth")?, &name, &groups, access.permissive_acl)?
-        }
-    };
+    let grant = kept.map_or(configured, <[Value]>::to_vec);
     Some(Caller { kind: Kind::Token, user: Some(name), grant: Grant::Listed(grant) })
 }

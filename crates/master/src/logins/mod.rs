@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use auth::{Given, LONGEST_PASSWORD, Providers, is_name};
+use auth::{Checked, Given, LONGEST_PASSWORD, Providers, is_name};
 use rt::Rt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -54,7 +54,7 @@ pub struct Attempt {
 }
 
 /// The result of a login.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Login {
     /// The password was right.
     Proven {
@@ -62,8 +62,8 @@ pub enum Login {
         user: String,
         /// The backend.
         backend: String,
-        /// The groups of the user.
-        groups: Vec<String>,
+        /// The groups, and the entries that the backend itself has.
+        checked: Checked,
     },
     /// It was not, or nothing could tell.
     Refused {
@@ -102,7 +102,8 @@ impl Logins {
     /// # Errors
     /// When it names a backend that is not supported, or that cannot work with its options.
     pub fn new(config: &config::Master, keeper: Option<auth::pam::Keeper>) -> Result<Self, Error> {
-        let given = Given { shared_secret: config.raw.get("sharedsecret"), keeper: keeper.map(Arc::new) };
+        let given =
+            Given { shared_secret: config.raw.get("sharedsecret"), keeper: keeper.map(Arc::new), ..Given::default() };
         let providers = Providers::read(&config.access.external_auth, &given)?;
         Ok(Logins {
             providers: Arc::new(providers),
@@ -130,10 +131,10 @@ impl Logins {
         let (began, refused) = (Instant::now(), attempt.refused());
         let told = Told::of(&attempt, peer);
         let why = match self.check(attempt, peer, rt).await {
-            Ok((user, backend, groups)) => {
+            Ok((user, backend, checked)) => {
                 info!("{told} logged in");
                 self.note_success(began);
-                return Login::Proven { user, backend, groups };
+                return Login::Proven { user, backend, checked };
             }
             Err(why) => why,
         };
@@ -142,13 +143,8 @@ impl Logins {
         refused
     }
 
-    /// Returns the user, the backend and the groups, or why the login is refused.
-    async fn check(
-        &self,
-        attempt: Attempt,
-        peer: SocketAddr,
-        rt: &Rt,
-    ) -> Result<(String, String, Vec<String>), String> {
+    /// Returns the user, the backend and what it knows about the user, or why the login is refused.
+    async fn check(&self, attempt: Attempt, peer: SocketAddr, rt: &Rt) -> Result<(String, String, Checked), String> {
         let deadline = Instant::now() + TIMEOUT;
         let text = |value: Option<Value>, name| match value {
             Some(Value::Str(text)) => Ok(text),
@@ -175,7 +171,7 @@ impl Logins {
         }
         let checked = tokio::time::timeout_at(deadline, self.ask(&backend, &user, password, turn, rt)).await;
         let reason = match checked {
-            Ok(Ok(Some(groups))) => return Ok((user, backend, groups)),
+            Ok(Ok(Some(checked))) => return Ok((user, backend, checked)),
             Ok(Ok(None)) => "wrong name or password".to_owned(),
             Ok(Err(reason)) => reason,
             Err(_) => format!("no answer within {} seconds", TIMEOUT.as_secs()),
@@ -192,11 +188,11 @@ impl Logins {
         password: String,
         turn: OwnedSemaphorePermit,
         rt: &Rt,
-    ) -> Result<Option<Vec<String>>, String> {
+    ) -> Result<Option<Checked>, String> {
         let (providers, backend, user) = (self.providers.clone(), backend.to_owned(), user.to_owned());
         let check = move || {
             let _turn = turn;
-            providers.get(&backend).map_or(Ok(None), |provider| provider.backend.check(&user, &password))
+            providers.check(&backend, &user, &password)
         };
         let answer = rt.blocking(check).await.map_err(|error| error.to_string())?;
         answer.map_err(|error| value::error::chain(&error))
@@ -288,7 +284,10 @@ mod tests {
         let rt = Rt::real();
         let secret = "a long enough secret";
         let proven = logins.decide(attempt("sharedsecret", "fred", secret), peer([127, 0, 0, 1]), &rt).await;
-        assert_eq!(proven, Login::Proven { user: "fred".into(), backend: "sharedsecret".into(), groups: vec![] });
+        assert_eq!(
+            proven,
+            Login::Proven { user: "fred".into(), backend: "sharedsecret".into(), checked: Checked::default() }
+        );
         for (backend, username, password) in [
             ("sharedsecret", Value::from("fred"), Value::from("wrong")),
             ("pam", "fred".into(), secret.into()),

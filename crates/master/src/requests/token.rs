@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use auth::Checked;
 use tracing::{error, warn};
 use value::{Map, Value, map};
 use wire::loads::{GetToken, MakeToken};
@@ -33,7 +34,7 @@ pub fn get(ask: MasterRequest) -> Answer {
 /// Makes a token for a user who has logged in. As in Salt, a refusal is an empty text.
 pub fn make(ask: MasterRequest) -> Answer {
     let MasterRequest { shared, login, load, .. } = ask;
-    let Some(Login::Proven { user, backend, groups }) = login else { return "".into() };
+    let Some(Login::Proven { user, backend, checked }) = login else { return "".into() };
     let Some(request) = read(load, MakeToken::from_map) else { return "".into() };
     let wanted = request.extra.get("token_expire");
     let config = &shared.stores.config.access;
@@ -47,7 +48,7 @@ pub fn make(ask: MasterRequest) -> Answer {
             }
         },
     };
-    match store(&shared, &user, &backend, &groups, life) {
+    match store(&shared, &user, &backend, checked, life) {
         Ok(token) => token.into(),
         Err(failure) => {
             error!("failed to store a token: {}", crate::chain(&failure));
@@ -56,7 +57,7 @@ pub fn make(ask: MasterRequest) -> Answer {
     }
 }
 
-fn store(shared: &Shared, user: &str, backend: &str, groups: &[String], life: Duration) -> store::Result<Map> {
+fn store(shared: &Shared, user: &str, backend: &str, checked: Checked, life: Duration) -> store::Result<Map> {
     let stores = &shared.stores;
     let now = stores.rt.now();
     // The start has checked the option.
@@ -64,11 +65,11 @@ fn store(shared: &Shared, user: &str, backend: &str, groups: &[String], life: Du
     let mut token =
         map! { "start" => seconds(now), "expire" => seconds(now + life), "name" => user, "eauth" => backend };
     if stores.config.access.keep_acl_in_token {
-        // No backend has a list of its own, so the configuration counts whenever the token is used.
-        token.insert("auth_list", Value::Null);
+        // Without a list of the backend's own, the configuration counts whenever the token is used.
+        token.insert("auth_list", checked.entries);
     }
-    if !groups.is_empty() {
-        token.insert("groups", groups.to_vec());
+    if !checked.groups.is_empty() {
+        token.insert("groups", checked.groups);
     }
     loop {
         token.insert("token", hash.hex(&stores.rt.bytes::<RANDOM>()));

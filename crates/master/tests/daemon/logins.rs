@@ -372,6 +372,69 @@ async fn a_token_keeps_no_list_that_the_backend_does_not_have() {
     master.stop().await;
 }
 
+/// A web server that knows the password of one user, and the entries of that user.
+fn web_server(user: &'static str, entries: &'static str) -> String {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut request, mut part) = (stream.unwrap(), Vec::new(), [0; 4096]);
+            let text = loop {
+                let length = stream.read(&mut part).unwrap();
+                request.extend_from_slice(&part[..length]);
+                let text = String::from_utf8_lossy(&request).into_owned();
+                if length == 0 || text.contains("password=") {
+                    break text;
+                }
+            };
+            let (status, body) = match text.ends_with(&format!("username={user}&password={RIGHT}")) {
+                true => ("200 OK", entries),
+                false => ("401 Unauthorized", ""),
+            };
+            let length = body.len();
+            write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_web_server_has_entries_of_its_own() {
+    if std::process::Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("skipped: curl is not installed");
+        return;
+    }
+    let (place, mut options) = options();
+    let url = web_server("fred", "[\"test.ping$\"]");
+    options.insert(
+        "external_auth",
+        map! { "rest" => map! { "^url" => url, "fred" => list!["test.echo$"], "f.*" => list![".*"] } },
+    );
+    // The configuration of a master says so whenever it names this backend.
+    options.insert("keep_acl_in_token", true);
+    let master = start(options, place.path()).await;
+    let rest = |user: &str, password: &str| map! { "eauth" => "rest", "username" => user, "password" => password };
+    let [unknown, forbidden] = denied();
+    let made = master.ask(make_token(rest("fred", RIGHT))).await;
+    assert_eq!(made.get("auth_list"), Some(&list!["test.echo$", "test.ping$"]), "{made}");
+    let kept = token(made.get("token").and_then(Value::as_str).unwrap());
+    for proof in [rest("fred", RIGHT), kept] {
+        for (fun, is_granted) in [("test.ping", true), ("test.echo", true), ("test.version", false)] {
+            let answer = master.ask(publish(fun, list!["x"], proof.clone())).await;
+            match is_granted {
+                true => assert!(answer.get("load").is_some(), "{fun}: {answer}"),
+                false => assert_eq!(answer, forbidden, "a pattern counts only without a list"),
+            }
+        }
+    }
+    for (user, password) in [("fred", WRONG), ("ann", RIGHT)] {
+        assert_eq!(master.ask(publish("test.ping", list![], rest(user, password))).await, unknown, "{user}");
+        assert_eq!(master.ask(make_token(rest(user, password))).await, "".into());
+    }
+    master.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn wrong_passwords_delay_nobody_else() {
     let (place, mut options) = options();
