@@ -9,6 +9,7 @@ mod class;
 pub mod compare;
 mod decision;
 mod digest;
+pub mod drift;
 pub mod duties;
 mod entry;
 pub mod events;
