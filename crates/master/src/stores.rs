@@ -87,10 +87,7 @@ impl Stores {
     /// invalid expression matches no minion.
     pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Expected {
         self.checker().expect(target, kind, delimiter).unwrap_or_else(|error| {
-            let target = target.to_string();
-            // The expression comes from a client and may be as large as a request.
-            let target = value::escape::brief(&target, 1024);
-            tracing::error!("Failed matching available minions with {kind} pattern: {target}: {error}");
+            log_unreadable_target(target, kind, &error);
             Expected::default()
         })
     }
@@ -105,6 +102,14 @@ impl Stores {
             }
         }
     }
+}
+
+/// Logs that a target matches nobody, because it cannot be read or matched.
+pub fn log_unreadable_target(target: &Value, kind: TargetType, error: &targeting::Error) {
+    let target = target.to_string();
+    // The expression comes from a client and may be as large as a request.
+    let target = value::escape::brief(&target, 1024);
+    tracing::error!("Failed matching available minions with {kind} pattern: {target}: {error}");
 }
 
 /// Returns the lifetime of a session key. If it were zero, each request would need a new key.

@@ -1,7 +1,7 @@
 //! `publish`: a program on this host sends a job to minions.
 
-use targeting::Expected;
 use targeting::acl::{Publication, everything_allowed, functions_allowed, publish_allowed};
+use targeting::{Checker, Error, Expected};
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
@@ -90,14 +90,14 @@ fn allow(
     if !free && !functions_allowed(list, functions) {
         return Err("their list does not name it");
     }
-    let kind = target.kind.ok_or("there is no such kind of target")?;
     let checker = shared.stores.checker();
-    let meant = checker.expect(&target.tgt, kind, &target.delimiter).map_err(|_| "the target cannot be read")?;
+    let meant = meant_by(target, &checker)?;
     let wanted = Publication {
         functions,
         arguments: &arguments(load),
         target: &target.tgt,
-        kind,
+        // It is not read: the minions are known.
+        kind: target.kind.unwrap_or_default(),
         delimiter: &target.delimiter,
         minions: Some(&meant.minions),
     };
@@ -111,6 +111,26 @@ fn allow(
         return Err("the job is another one");
     }
     Ok(meant)
+}
+
+/// Returns the targeted minions: none if the target cannot be read, as in Salt, so that the caller gets the same answer as for a target
+/// that matches nobody. It says nothing about minions that the caller may not see.
+///
+/// # Errors
+/// If they cannot be found out.
+fn meant_by(target: &Target, checker: &Checker<'_>) -> Result<Expected, &'static str> {
+    // `Target::of` has logged an unknown kind.
+    let Some(kind) = target.kind else { return Ok(Expected::default()) };
+    match checker.expect(&target.tgt, kind, &target.delimiter) {
+        Ok(meant) => Ok(meant),
+        // A permission that cannot be checked is not granted.
+        Err(Error::TooExpensive) => Err("the target is too expensive to match"),
+        Err(Error::DataUnavailable) => Err("the minion data cache gives no answer"),
+        Err(error) => {
+            crate::stores::log_unreadable_target(&target.tgt, kind, &error);
+            Ok(Expected::default())
+        }
+    }
 }
 
 /// Returns whether the job id belongs to another job. The parts of a batch share a job id, but a caller must not overwrite the
@@ -186,9 +206,57 @@ fn arguments(load: &Map) -> Vec<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use targeting::TargetType;
     use value::list;
 
     use super::*;
+
+    /// Minions without data.
+    struct Ids(&'static [&'static str]);
+
+    impl targeting::MinionData for Ids {
+        fn accepted(&self) -> Vec<String> {
+            self.0.iter().map(|id| (*id).to_owned()).collect()
+        }
+
+        fn cached(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn grains(&self, _: &str) -> Option<Arc<Map>> {
+            None
+        }
+
+        fn pillar(&self, _: &str) -> Option<Arc<Map>> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_read_matches_nobody() {
+        let (ids, groups) = (Ids(&["web1", "db1"]), Map::new());
+        let meant = |tgt: &str, kind: &str| {
+            let target = Target::of(&map! { "tgt" => tgt, "tgt_type" => kind });
+            meant_by(&target, &Checker::new(&ids, &groups, true))
+        };
+        for (tgt, kind) in [("[", "pcre"), ("web1 and", "compound"), ("web1", "bogus"), ("1.2.3", "ipcidr")] {
+            assert_eq!(meant(tgt, kind), Ok(Expected::default()), "{kind} {tgt}");
+        }
+        assert_eq!(meant("web*", "glob").unwrap().minions, ["web1"]);
+        // An entry for some minions grants what reaches nobody, so the answer is that of a target without minions.
+        let list = [map! { "web*" => list!["test.ping"] }.into()];
+        let checker = Checker::new(&ids, &groups, true);
+        let allowed = |function: &str, minions: &[String]| {
+            let (tgt, functions) = ("[".into(), [function.to_owned()]);
+            let (target, kind, delimiter) = (&tgt, TargetType::Pcre, ":");
+            let (functions, arguments) = (&functions[..], &[Vec::new()][..]);
+            let wanted = Publication { functions, arguments, target, kind, delimiter, minions: Some(minions) };
+            publish_allowed(&list, &wanted, &checker)
+        };
+        assert!(allowed("test.ping", &[]) && !allowed("cmd.run", &[]) && !allowed("test.ping", &["db1".to_owned()]));
+    }
 
     #[test]
     fn only_texts_name_functions() {
