@@ -210,8 +210,18 @@ fn enter_load(shared: &Shared, jid: &Jid, load: &Map, targets: &[String], nocach
         jobs.save_minions(jid.as_str(), targets, None)
     };
     save().map_err(|error: store::Error| crate::chain(&error))?;
-    super::shared::announce(shared, jid, load, targets.to_vec());
+    super::shared::announce(shared, jid, load, all_targets(Target::of(load).expand(&shared.stores).minions, targets));
     Ok(())
+}
+
+/// Returns all targets of a job of another master, for programs that count returns. The message names only those that this master may
+/// deliver it to; the target, expanded with the keys and data that the masters share, names the others as well.
+fn all_targets(mut expanded: Vec<String>, named: &[String]) -> Vec<String> {
+    // What the masters know may differ for a moment.
+    let known: HashSet<&str> = expanded.iter().map(String::as_str).collect();
+    let more: Vec<String> = named.iter().filter(|id| !known.contains(id.as_str())).cloned().collect();
+    expanded.extend(more);
+    expanded
 }
 
 /// Returns the minions of the list that are connected to no master of the set now.
@@ -372,4 +382,16 @@ fn seal_in_order<T>(shared: &Shared, load: Map, hand_over: impl FnOnce(&Payload)
     let before = before.map(|number| channel.seal_publication(load.clone(), &number)).transpose()?;
     let payload = Payload { current: channel.seal_publication(load, &number)?, before };
     Ok(turn.pass(|| hand_over(&payload)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forwarded_job_is_announced_with_the_minions_of_all_masters() {
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+        assert_eq!(all_targets(ids(&["db1", "web1"]), &ids(&["web1"])), ["db1", "web1"]);
+        assert_eq!(all_targets(ids(&["db1"]), &ids(&["web1"])), ["db1", "web1"], "of which this master knows no data");
+    }
 }
