@@ -87,7 +87,7 @@ impl fmt::Display for Refusal {
             Refusal::Removed { name } => {
                 write!(f, "{name:?} was removed from the set: it needs a new member key to join again")
             }
-            Refusal::Name { name } => write!(f, "the name {name:?} is in use by another member"),
+            Refusal::Name { name } => write!(f, "the name {name:?} is in use by another member; set 'id'"),
             Refusal::Copied { name, hosts } => write!(
                 f,
                 "two hosts have the member key of {name:?}: {} and {}. On the copied one stop the master, delete \
@@ -189,11 +189,11 @@ mod tests {
         let removed = Facts { standing: Standing::Removed, ..facts() };
         assert!(words(&hello(), &removed).starts_with("\"m2\" was removed from the set"));
         let named = Facts { named: Some(Node([3; 8])), ..facts() };
-        assert_eq!(words(&hello(), &named), "the name \"m2\" is in use by another member");
+        assert_eq!(words(&hello(), &named), "the name \"m2\" is in use by another member; set 'id'");
         let copied = Facts { copied: Some([[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]), ..facts() };
         assert!(words(&hello(), &copied).contains("member key of \"m2\": 10.0.0.2 and 10.0.0.3. On the copied one"));
         let own = Hello { name: "m1".into(), ..hello() };
-        assert_eq!(words(&own, &facts()), "the name \"m1\" is in use by another member");
+        assert_eq!(words(&own, &facts()), "the name \"m1\" is in use by another member; set 'id'");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use openssl::ssl::ErrorCode;
 use share::Malformed;
 
 use crate::checks::{CLOCK, Refusal, few_words};
+use crate::guard::REFUSED;
 
 /// How long a stranger may take until it is known.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -137,10 +138,10 @@ fn unreachable(to: SocketAddr, error: &io::Error) -> String {
 
 fn no_tls(error: &openssl::ssl::Error) -> String {
     match error.code() {
-        ErrorCode::SYSCALL => {
-            "it closed the connection without a word, as a master does for a while after it has refused this address"
-                .to_owned()
-        }
+        ErrorCode::SYSCALL => format!(
+            "it closed the connection without a word, as a master does for {} s after it has refused this address",
+            REFUSED.as_secs()
+        ),
         _ => format!("no TLS: {error}"),
     }
 }

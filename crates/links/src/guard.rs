@@ -15,7 +15,7 @@ const MOST_OF_NETWORK: usize = 8;
 const WRONG_PROOFS: u32 = 5;
 
 /// For how long it is refused.
-const REFUSED: Duration = Duration::from_secs(60);
+pub(crate) const REFUSED: Duration = Duration::from_secs(60);
 
 /// How often the log names an address and a reason.
 const LOG_EVERY: Duration = Duration::from_secs(3600);

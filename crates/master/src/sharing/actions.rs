@@ -275,7 +275,10 @@ impl Worker {
         if class != Class::Keys {
             return debug!("members decided differently about the member {key}");
         }
-        warn!("masters decided differently about the key of {key} at the same time; the safer decision counts");
+        warn!(
+            "masters decided differently about the key of {key} at the same time; the safer decision counts: \
+             salt-run saltern.conflicts"
+        );
         self.shared.fire(format!("saltern/key/{key}/conflict"), map! { "id" => key.as_str() });
     }
 }
