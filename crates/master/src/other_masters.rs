@@ -15,6 +15,9 @@ pub trait OtherMasters: Send + Sync {
     /// Returns whether a minion is connected to one of them and not to this master.
     fn is_elsewhere(&self, id: &str) -> bool;
 
+    /// Returns whether this is the name of a member.
+    fn is_member(&self, name: &str) -> bool;
+
     /// Waits until it is known whether this master does at an occasion what the set does once; `None` if it does not.
     fn turn(&self, occasion: Occasion) -> BoxFuture<'static, Option<Box<dyn Turn>>>;
 

@@ -1,6 +1,6 @@
 //! Scheduled runners: the master's option `schedule`. Each run happens once, on this master or on one of the set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -36,18 +36,67 @@ enum On {
     All,
     /// On the one with this name.
     Named(String),
+    /// On none: the option is no text.
+    Unreadable(String),
 }
 
 impl On {
     fn of(name: &str, data: &Map) -> On {
         // YAML reads an `on` without quotes as true.
-        match data.get("on").or_else(|| data.get_value(&Value::Bool(true))).map(Value::to_string).as_deref() {
+        match data.get("on").or_else(|| data.get_value(&Value::Bool(true))) {
             _ if name.len() > LONGEST_NAME => On::All,
-            None | Some("any") => On::Any,
-            Some("all") => On::All,
-            Some(master) => On::Named(master.to_owned()),
+            None => On::Any,
+            Some(Value::Str(master)) => match master.as_str() {
+                "any" => On::Any,
+                "all" => On::All,
+                master => On::Named(master.to_owned()),
+            },
+            Some(other) => On::Unreadable(other.to_string()),
         }
     }
+}
+
+/// The entries of the option `schedule`.
+fn entries(config: &Master) -> impl Iterator<Item = (&str, &Map)> {
+    config.jobs.schedule.iter().filter_map(|(name, data)| Some((name.as_str()?, data.as_map()?)))
+}
+
+/// Returns what is wrong with the options `on` of the entries.
+fn mistakes(config: &Master) -> Vec<String> {
+    if config.cluster.is_none() {
+        return Vec::new();
+    }
+    let mistake = |(name, data): (&str, &Map)| {
+        // YAML reads `On` and `ON` as true as well, but not within quotes, and `oN` never.
+        let misspelt = data.keys().filter_map(Value::as_str).find(|key| key.eq_ignore_ascii_case("on") && *key != "on");
+        match (On::of(name, data), misspelt) {
+            (On::Unreadable(found), _) => Some(format!(
+                "the schedule entry {name} runs on no master: 'on' must be any, all or the name of one master, not {found}"
+            )),
+            (_, Some(key)) => {
+                Some(format!("the schedule entry {name} has the option {key:?}, which has no effect: write on"))
+            }
+            _ => None,
+        }
+    };
+    entries(config).filter_map(mistake).collect()
+}
+
+/// Returns where the entries run that members do not share with each other, for `saltern.leases`.
+pub fn placed(config: &Master, is_member: impl Fn(&str) -> bool) -> Map {
+    let options = MasterKeyOptions::from(config);
+    let own = options.short_id();
+    let place = |(name, data): (&str, &Map)| {
+        let place = match On::of(name, data) {
+            On::Any => return None,
+            On::All => "on each master".to_owned(),
+            On::Named(master) if master == own || is_member(&master) => format!("on {master}"),
+            On::Named(master) => format!("on no master: no member is called {master}"),
+            On::Unreadable(found) => format!("on no master: 'on' is {found}, which names none"),
+        };
+        Some((Value::from(name), Value::from(place)))
+    };
+    entries(config).filter_map(place).collect()
 }
 
 /// Returns the names of the jobs that one master of the set runs for all.
@@ -55,18 +104,18 @@ pub fn duties(config: &Master) -> Vec<String> {
     if config.cluster.as_ref().is_none_or(|cluster| cluster.once == Once::Off) {
         return Vec::new();
     }
-    let jobs = config.jobs.schedule.iter().filter_map(|(name, data)| Some((name.as_str()?, data.as_map()?)));
-    jobs.filter(|(name, data)| On::of(name, data) == On::Any).map(|(name, _)| name.to_owned()).collect()
+    entries(config).filter(|(name, data)| On::of(name, data) == On::Any).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Returns the occasion for which the set is asked; `None` if this master runs the job without asking.
 ///
 /// # Errors
-/// The name of the master that runs it, if it is another one.
-fn occasion(config: &Master, fire: &Fire, now: SystemTime) -> Result<Option<Occasion>, String> {
+/// The name of the master that runs it, if it is another one; `None` if none does.
+fn occasion(config: &Master, fire: &Fire, now: SystemTime) -> Result<Option<Occasion>, Option<String>> {
     let Some(cluster) = &config.cluster else { return Ok(None) };
     match On::of(&fire.name, &fire.data) {
-        On::Named(master) if master != MasterKeyOptions::from(config).short_id() => return Err(master),
+        On::Named(master) if master != MasterKeyOptions::from(config).short_id() => return Err(Some(master)),
+        On::Unreadable(_) => return Err(None),
         On::Any if cluster.once != Once::Off => {}
         _ => return Ok(None),
     }
@@ -96,9 +145,13 @@ pub async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         Ok(schedule) => schedule,
         Err(reason) => return error!("the option 'schedule' is not used: {reason}"),
     };
+    for mistake in mistakes(config) {
+        error!("{mistake}");
+    }
     let running = Running::default();
+    let mut unknown = BTreeSet::new();
     loop {
-        let wait = look(&shared, &mut schedule, moment(), &running);
+        let wait = look(&shared, &mut schedule, moment(), &running, &mut unknown);
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -107,8 +160,15 @@ pub async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-/// Starts what is due. Returns the time until something else is due.
-fn look(shared: &Arc<Shared>, schedule: &mut Schedule, now: Moment, running: &Running) -> Duration {
+/// Starts what is due. Returns the time until something else is due. `unknown` has the names of masters that the log has called no
+/// members, each with its entry.
+fn look(
+    shared: &Arc<Shared>,
+    schedule: &mut Schedule,
+    now: Moment,
+    running: &Running,
+    unknown: &mut BTreeSet<(String, String)>,
+) -> Duration {
     // Copied, so that starting a run can count it.
     let counts = running.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let pick = |low: i64, high: i64| {
@@ -117,7 +177,9 @@ fn look(shared: &Arc<Shared>, schedule: &mut Schedule, now: Moment, running: &Ru
     };
     let facts = Facts { now, pick: &pick, running: &|name| counts.get(name).copied().unwrap_or(0) };
     for fire in schedule.due(&facts) {
-        begin(shared, fire, running);
+        if let Err(master) = begin(shared, &fire, running) {
+            warn_if_unknown(shared, fire.name, master, unknown);
+        }
     }
     schedule.wake(now).unwrap_or(DAY).min(DAY)
 }
@@ -141,19 +203,36 @@ impl Drop for Counted {
     }
 }
 
-fn begin(shared: &Arc<Shared>, fire: Fire, running: &Running) {
+/// Warns once that an entry names a master that is no member: it never runs. When it is due, and not at the start, because members may
+/// not be known then.
+fn warn_if_unknown(shared: &Shared, entry: String, master: String, unknown: &mut BTreeSet<(String, String)>) {
+    let is_member = shared.others.get().is_none_or(|others| others.is_member(&master));
+    if is_member || !unknown.insert((entry.clone(), master.clone())) {
+        return debug!("Job {entry} is run by the master {master}.");
+    }
+    warn!("the schedule entry {entry} runs on no master: no member is called {master} (on: {master})");
+}
+
+/// Starts a run, if it is this master's.
+///
+/// # Errors
+/// The name of the master that runs it, if it is another one.
+fn begin(shared: &Arc<Shared>, fire: &Fire, running: &Running) -> Result<(), String> {
     if fire.data.get("dry_run").is_some_and(Value::truthy) {
         debug!("Job {} has 'dry_run' set to True. Not running it.", fire.name);
-        return;
+        return Ok(());
     }
     let Some(fun) = fire.fun.clone() else {
-        return warn!("Invalid function: None in scheduled job {}.", fire.name);
+        warn!("Invalid function: None in scheduled job {}.", fire.name);
+        return Ok(());
     };
-    let occasion = match occasion(&shared.stores.config, &fire, shared.stores.rt.now()) {
+    let occasion = match occasion(&shared.stores.config, fire, shared.stores.rt.now()) {
         Ok(occasion) => occasion,
-        Err(master) => return debug!("Job {} is run by the master {master}.", fire.name),
+        Err(Some(master)) => return Err(master),
+        // An error at the start has said so.
+        Err(None) => return Ok(()),
     };
-    let (running, inside) = (running.clone(), shared.clone());
+    let (fire, running, inside) = (fire.clone(), running.clone(), shared.clone());
     // What the set is not asked for is counted at once.
     let counted = occasion.is_none().then(|| Counted::new(&running, &fire.name));
     shared.stores.rt.spawn(async move {
@@ -174,6 +253,7 @@ fn begin(shared: &Arc<Shared>, fire: Fire, running: &Running) {
         drop((counted, turn));
         tell(&inside, &fire, &fun, outcome);
     });
+    Ok(())
 }
 
 /// Returns the arguments of a job.
@@ -231,6 +311,25 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_runs_nowhere_is_reported() {
+        let mut quoted = map! { "seconds" => 5 };
+        quoted.insert("On", "all");
+        let jobs = map! {
+            "a" => map! { "on" => list!["c1", "c2"] }, "b" => map! { "on" => "nosuch" }, "c" => map! { "on" => "m2" },
+            "d" => map! { "on" => "all" }, "e" => quoted, "f" => map! { "on" => "m1" },
+        };
+        let config = config(map! { "schedule" => jobs });
+        let mistakes = mistakes(&config);
+        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+        assert!(mistakes[0].contains("entry a runs on no master") && mistakes[0].contains("c1"), "{mistakes:?}");
+        assert!(mistakes[1].contains("entry e has the option \"On\""), "{mistakes:?}");
+        let placed = placed(&config, |name| name == "m2");
+        let place = |name: &str| placed.get_str(name).unwrap_or_default();
+        assert!(place("a").starts_with("on no master: 'on' is") && place("b").contains("no member is called nosuch"));
+        assert_eq!(["c", "d", "e", "f"].map(place), ["on m2", "on each master", "", "on m1"]);
+    }
+
+    #[test]
     fn an_occasion_is_the_second_at_which_a_job_was_due() {
         let config = config(map! {});
         let fire = |data: Map, late: u64| Fire { name: "a".into(), fun: None, data, late: Duration::from_millis(late) };
@@ -241,7 +340,8 @@ mod tests {
         let every = of(map! { "minutes" => 2, "rerun" => true }, 0).unwrap().unwrap();
         assert_eq!((every.interval, every.rerun), (Some(120_000), true));
         assert_eq!(of(map! { "on" => "all" }, 0), Ok(None));
-        assert_eq!([of(map! { "on" => "m1" }, 0), of(map! { "on" => "m2" }, 0)], [Ok(None), Err("m2".into())]);
+        assert_eq!([of(map! { "on" => "m1" }, 0), of(map! { "on" => "m2" }, 0)], [Ok(None), Err(Some("m2".into()))]);
+        assert_eq!(of(map! { "on" => list!["m1", "m2"] }, 0), Err(None));
         let alone = Master::from_options(map! { "id" => "m1_master" }).unwrap();
         assert_eq!(occasion(&alone, &fire(Map::new(), 0), now), Ok(None));
     }

@@ -70,6 +70,10 @@ impl OtherMasters for SetLinks {
         self.fleet.is_elsewhere(id)
     }
 
+    fn is_member(&self, name: &str) -> bool {
+        !self.members.accepted(name).is_empty()
+    }
+
     fn turn(&self, occasion: Occasion) -> BoxFuture<'static, Option<Box<dyn Turn>>> {
         once::turn(self.clone(), occasion).boxed()
     }

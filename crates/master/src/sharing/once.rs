@@ -262,6 +262,12 @@ impl Worker {
             self.once.leases.voters().nodes().map(|node| self.members.called(node).into()).collect();
         let mut all = Map::new();
         self.once.duties.iter().map(shown).for_each(|(duty, shown)| drop(all.insert(duty, shown)));
-        map! { "mode" => mode, "masters" => voters, "duties" => all }
+        let is_member = |name: &str| !self.members.accepted(name).is_empty();
+        let placed = crate::schedule::placed(&self.shared.stores.config, is_member);
+        let mut shown = map! { "mode" => mode, "masters" => voters, "duties" => all };
+        if !placed.is_empty() {
+            shown.insert("not shared", placed);
+        }
+        shown
     }
 }
