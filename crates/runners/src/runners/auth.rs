@@ -30,10 +30,20 @@ async fn mk_token(ctx: &RunnerContext, load: KwArgs) -> Result<Value> {
         // The result would be an event, which all users of an API can read.
         return Err(Error::execution("the master makes no tokens by a runner; log in, or send mk_token"));
     }
+    let given = load.given();
+    check_lifetime(given.get("token_expire"))?;
     let client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
-    match client.ask_for_token(load.given()).await {
+    match client.ask_for_token(given).await {
         Err(client::Error::NotRunning) => Err(Error::Other("Salt Master must be running.".to_owned())),
         answer => answer.map_err(failed),
+    }
+}
+
+/// Checks a lifetime. The master would answer only that it makes no token.
+fn check_lifetime(lifetime: Option<&Value>) -> Result<()> {
+    match lifetime {
+        None | Some(Value::Null | Value::Int(_) | Value::Float(_)) => Ok(()),
+        Some(other) => Err(Error::execution(format!("token_expire must be a number of seconds, not {other}"))),
     }
 }
 
@@ -55,4 +65,16 @@ async fn del_token(ctx: &RunnerContext, token: String) -> Result<bool> {
         }
     };
     ctx.blocking(remove).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lifetime_is_a_number_of_seconds() {
+        assert!([None, Some(&Value::Null), Some(&60.into())].into_iter().all(|life| check_lifetime(life).is_ok()));
+        let refused = check_lifetime(Some(&"abc".into())).unwrap_err().to_string();
+        assert!(refused.contains("token_expire must be a number of seconds, not abc"), "{refused}");
+    }
 }

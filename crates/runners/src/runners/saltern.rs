@@ -253,7 +253,7 @@ async fn keys(ctx: &RunnerContext, action: String) -> Result<Value> {
     }
 }
 
-/// Returns the masters that a minion is connected to.
+/// Returns the masters that a minion is connected to. It takes the id of one minion.
 ///
 /// CLI Example:
 ///
@@ -262,7 +262,19 @@ async fn keys(ctx: &RunnerContext, action: String) -> Result<Value> {
 ///     salt-run saltern.who web1
 #[function]
 async fn who(ctx: &RunnerContext, minion: String) -> Result<Value> {
-    sharing(ctx, map! { "what" => "who", "minion" => minion }).await
+    let masters = sharing(ctx, map! { "what" => "who", "minion" => minion.as_str() }).await?;
+    shown_who(&minion, masters)
+}
+
+/// Returns what `saltern.who` shows. An empty list would not tell a misspelt id from a minion that is away.
+fn shown_who(minion: &str, masters: Value) -> Result<Value> {
+    if masters.as_list().is_none_or(|masters| !masters.is_empty()) {
+        return Ok(masters);
+    }
+    Err(Error::Other(match minion.contains(['*', '?', '[', ',']) {
+        true => format!("saltern.who takes the id of one minion, and {minion:?} is none"),
+        false => format!("no minion {minion:?} is connected to any master of the set"),
+    }))
 }
 
 /// Returns what the masters of the set do once together, such as entries of the option `schedule`: whether this master does it, and
@@ -347,4 +359,19 @@ pub(crate) async fn states_and_returns(ctx: &RunnerContext, jid: &str) -> Result
         Ok(described.collect())
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    #[test]
+    fn who_says_that_a_minion_is_nowhere() {
+        assert_eq!(shown_who("web1", list!["m1"]).unwrap(), list!["m1"]);
+        let refused = |minion: &str| shown_who(minion, list![]).unwrap_err().to_string();
+        assert!(refused("nobody").contains("no minion \"nobody\" is connected to any master"));
+        assert!(refused("web*").contains("takes the id of one minion"));
+    }
 }
