@@ -223,10 +223,11 @@ pub fn complain(program: &str, error: &anyhow::Error) {
 
 /// Returns what to print about an error. Salt's sentences about the system stand alone, as Salt prints them.
 pub fn complaint(program: &str, error: &anyhow::Error) -> String {
-    let text = match error.downcast_ref::<logging::Error>() {
+    let switch = matches!(error.downcast_ref(), Some(daemon::Error::Switch { .. }));
+    let text = match switch || error.is::<logging::Error>() {
         // It quotes its cause.
-        Some(_) => error.to_string(),
-        None => chain(error.as_ref()),
+        true => error.to_string(),
+        false => chain(error.as_ref()),
     };
     match error.downcast_ref::<daemon::Error>() {
         Some(daemon::Error::NoUser { .. } | daemon::Error::Directory { .. }) => text,
@@ -250,4 +251,16 @@ pub const JOB_THREADS: usize = 16_384;
 /// Returns a runtime with one thread, for a program that soon ends.
 pub fn small_runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().on_thread_start(rt::umask::start_thread).enable_all().build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_an_error_quotes_is_named_once() {
+        let error = daemon::Error::Switch { user: "salt".into(), source: nix::Error::EPERM };
+        let text = complaint("salt-run", &error.into());
+        assert_eq!(text.matches("EPERM").count(), 1, "{text}");
+    }
 }

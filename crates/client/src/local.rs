@@ -1,10 +1,12 @@
 //! The client: connects [`crate::gather`] with the event bus and the request port.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use event::{Endpoints, Filter, Listening, Remote};
+use event::{Endpoint, Endpoints, Filter, Listening, Remote, RemoteError};
 use rt::Rt;
 use tokio::time::Instant;
 use value::{Map, Value, map};
@@ -93,7 +95,7 @@ pub enum Error {
     #[error("failed to send the job to the master: {0}")]
     RequestPort(#[from] RequestPortError),
     /// The connection to the event bus failed.
-    #[error("failed to listen to the master's events: {0}")]
+    #[error("{}", no_bus(.0))]
     Bus(#[from] event::RemoteError),
     /// The master does not accept this user's key.
     #[error(
@@ -113,6 +115,30 @@ pub enum Error {
     /// The master's answer has an unexpected form.
     #[error("unexpected answer from the master: {0}")]
     Answer(String),
+}
+
+/// Describes why the event bus cannot be used. Salt's sentence stands first if the master does not run: a master that was killed
+/// leaves its sockets.
+fn no_bus(error: &RemoteError) -> String {
+    match error {
+        RemoteError::Connect { endpoint, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+            let group = match group_of(endpoint) {
+                Some(group) => format!("be in the group {group}"),
+                None => "have access to it".to_owned(),
+            };
+            format!("failed to listen to the master's events: this user must {group}, or use --async: {error}")
+        }
+        RemoteError::Connect { .. } => format!("{} {error}", Error::NotRunning),
+        other => format!("failed to listen to the master's events: {other}"),
+    }
+}
+
+/// Returns the group of a socket, if members of it may connect.
+fn group_of(endpoint: &Endpoint) -> Option<String> {
+    let Endpoint::Path(path) = endpoint else { return None };
+    let about = std::fs::metadata(path).ok().filter(|about| about.mode() & 0o060 == 0o060)?;
+    let group = nix::unistd::Group::from_gid(about.gid().into()).ok().flatten();
+    group.map(|group| group.name).filter(|name| name != "root")
 }
 
 /// Pauses between attempts to reconnect to the bus.
@@ -580,6 +606,22 @@ mod tests {
     use value::{list, map};
 
     use super::*;
+
+    #[test]
+    fn a_bus_that_cannot_be_used_is_explained() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("master_event_pub.ipc");
+        std::fs::write(&path, "").unwrap();
+        let told = |kind: io::ErrorKind| {
+            let endpoint = Endpoint::Path(path.clone());
+            value::error::chain(&Error::Bus(RemoteError::Connect { endpoint, source: kind.into() }))
+        };
+        let refused = told(io::ErrorKind::ConnectionRefused);
+        let begins = "The salt master could not be contacted. Is master running? cannot connect to event bus /";
+        assert!(refused.starts_with(begins) && refused.ends_with("ipc: connection refused"), "{refused}");
+        let denied = told(io::ErrorKind::PermissionDenied);
+        assert!(denied.contains("or use --async") && denied.matches("permission denied").count() == 1, "{denied}");
+    }
 
     #[test]
     fn an_answer_is_a_ticket_or_an_error() {
