@@ -303,14 +303,21 @@ impl Command<'_> {
     }
 
     fn change_here(&self, manager: &KeyManager, verb: Verb, matching: &Map) -> Result<Changes> {
-        let shares = self.announce(matching);
+        let master = self.announce(matching);
         let selection = Selection::Dict(matching);
         let changed = match verb {
             Verb::Accept => manager.accept(selection, &self.also()),
             Verb::Reject => manager.reject(selection, &self.also()),
             Verb::Delete => manager.delete(selection, false),
         }?;
-        let not_told = if shares { self.not_told(matching, verb) } else { None };
+        let not_told = match master {
+            SetMaster::Answers => self.not_told(matching, verb),
+            SetMaster::Stopped => {
+                eprintln!("The master is not running: other masters learn of this when it starts.");
+                None
+            }
+            SetMaster::None => None,
+        };
         Ok(Changes {
             done: changed.done.iter().map(|(id, _)| id.to_string()).collect(),
             missed: changed.invalid.iter().map(ToString::to_string).collect(),
@@ -318,22 +325,21 @@ impl Command<'_> {
         })
     }
 
-    /// Tells a master that shares with others who is about to change keys, so that the decision has the user. Returns whether such a
-    /// master answers.
-    fn announce(&self, matching: &Map) -> bool {
+    /// Tells a master that shares with others who is about to change keys, so that the decision has the user.
+    fn announce(&self, matching: &Map) -> SetMaster {
         if self.config.cluster.is_none() {
-            return false;
+            return SetMaster::None;
         }
         match self.ask_master(map! { "what" => "announce", "ids" => ids(matching) }, ANNOUNCED) {
-            Ok(_) => true,
-            Err(error) if error.is::<Elapsed>() => {
+            Ok(_) => SetMaster::Answers,
+            Err(error) if error.is::<Elapsed>() || matches!(error.downcast_ref(), Some(client::Error::TimedOut)) => {
                 eprintln!("The master does not answer: it tells other masters of the change when it is well again.");
-                false
+                SetMaster::None
             }
             Err(error) => {
-                // It does not run, and takes the change for that of somebody who moves files when it starts.
+                // It takes the change for that of somebody who moves files when it starts.
                 tracing::debug!("the master does not know who changes keys: {error:#}");
-                false
+                if is_stopped(&error) { SetMaster::Stopped } else { SetMaster::None }
             }
         }
     }
@@ -386,6 +392,23 @@ impl Command<'_> {
         ];
         classes.into_iter().filter(|(included, _)| *included).map(|(_, bank)| bank).collect()
     }
+}
+
+/// The master of this host, if it shares with others.
+#[derive(Debug, PartialEq)]
+enum SetMaster {
+    /// It shares with nobody, or has been complained of.
+    None,
+    /// It does not run.
+    Stopped,
+    /// It answers.
+    Answers,
+}
+
+/// Returns whether a question failed because the master does not run. One that was killed leaves its files.
+fn is_stopped(error: &anyhow::Error) -> bool {
+    use client::Error::{Bus, NotRunning, RequestPort};
+    matches!(error.downcast_ref(), Some(NotRunning | RequestPort(_) | Bus(_)))
 }
 
 fn ids(matching: &Map) -> Vec<Value> {
@@ -453,6 +476,13 @@ mod tests {
         );
         let many: Map = (0..12).map(|number| (format!("web{number}"), "full")).collect();
         assert!(not_stored(&many.into()).is_some_and(|text| text.contains("web9 and 2 more, and")));
+    }
+
+    #[test]
+    fn a_master_that_does_not_run_tells_others_later() {
+        assert!(is_stopped(&client::Error::NotRunning.into()));
+        let refused = client::Error::Refused("Authentication failure of type \"user\" occurred".into());
+        assert!(!is_stopped(&refused.into()));
     }
 
     #[test]
