@@ -12,10 +12,13 @@ use client::{Error, LocalClient, Login, Proof};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 use value::{Map, Value};
 
-use crate::exit_codes;
+use crate::{exit_codes, hint};
 
-/// The backends of Salt. The master decides which of them it has.
-const BACKENDS: [&str; 6] = ["auto", "file", "ldap", "pam", "rest", "sharedsecret"];
+/// The backends of Saltern's master, which a user may choose from.
+const BACKENDS: [&str; 5] = ["auto", "file", "pam", "rest", "sharedsecret"];
+
+/// One that a master of Salt may have, with which these programs can talk as well.
+const OF_SALT: &str = "ldap";
 
 /// The variable that names a file with the password.
 const PASSWORD_FILE: &str = "SALT_PASSWORD_FILE";
@@ -48,6 +51,9 @@ impl Failed {
                     "The specified external authentication system \"{backend}\" is not available\nAvailable eauth types: {}",
                     BACKENDS.join(", ")
                 ))?;
+                if let Some(near) = hint::nearest(backend, BACKENDS) {
+                    eprintln!("{}", hint::did_you_mean(near));
+                }
                 eprintln!("ERROR: Authentication failed");
                 Ok(exit_codes::NO_RETURN)
             }
@@ -80,17 +86,44 @@ pub fn is_wanted(options: &Map) -> bool {
     options.get("eauth").is_some_and(Value::truthy)
 }
 
+/// The flags of a new login.
+const OF_NEW_LOGIN: [&str; 3] = ["mktoken", "username", "password"];
+
+/// Returns what to say beside the master's refusal if the user has a kept token, which is not valid then; `None` if they proved in
+/// another way who they are.
+pub fn about_kept_token(options: &Map, config: &config::Master) -> Option<String> {
+    let wanted = is_wanted(options);
+    let is_new = wanted && OF_NEW_LOGIN.iter().any(|name| options.get(name).is_some_and(Value::truthy));
+    if is_new || !wanted && reads_root_key(config) {
+        return None;
+    }
+    let file = token_file(options).filter(|file| file.is_file())?;
+    if wanted && kept_token(&file, config.access.token_expire).is_none() {
+        // The user has been asked for a password instead.
+        return None;
+    }
+    let reason = match fs::File::open(&file) {
+        Ok(_) => "is not valid".to_owned(),
+        Err(error) => format!("cannot be read ({error})"),
+    };
+    Some(format!("the token in {} {reason}: log in again with -T", file.display()))
+}
+
+fn reads_root_key(config: &config::Master) -> bool {
+    fs::File::open(config.paths.cachedir.join(".root_key")).is_ok()
+}
+
 /// Finds the token of an earlier login, or asks for a new one. Without either, the user proves with a key who they are.
 pub fn plan(options: &Map, config: &config::Master) -> Result<Plan> {
     let given = |name: &str| options.get(name).is_some_and(Value::truthy);
     let file = token_file(options);
     let wanted = is_wanted(options);
-    if !wanted || !["mktoken", "username", "password"].into_iter().any(given) {
+    if !wanted || !OF_NEW_LOGIN.into_iter().any(given) {
         let kept = file.as_deref().and_then(|file| kept_token(file, config.access.token_expire));
         // As in Salt, a token counts also without `-a`, except for those who may read root's key. Unlike in Salt, who asks to
         // log in never commands with all permissions instead.
         if let Some(token) = kept
-            && (wanted || fs::File::open(config.paths.cachedir.join(".root_key")).is_err())
+            && (wanted || !reads_root_key(config))
         {
             return Ok(Plan::Proof(Proof::Token(token)));
         }
@@ -139,7 +172,7 @@ async fn carry_out(plan: Plan, client: &LocalClient, refusal: impl FnOnce(&Login
 fn ask(options: &Map) -> Result<Login> {
     let text = |name: &str| options.get(name).filter(|value| !value.is_null()).map(Value::to_string);
     let backend = text("eauth").unwrap_or_default();
-    if !BACKENDS.contains(&backend.as_str()) {
+    if backend != OF_SALT && !BACKENDS.contains(&backend.as_str()) {
         return Err(Failed::Unknown(backend).into());
     }
     let mut username = match text("username") {
@@ -293,6 +326,29 @@ mod tests {
         assert_eq!(kept_token(&file, Duration::from_secs(60)), Some("abc".to_owned()));
         assert_eq!(kept_token(&file, Duration::ZERO), None);
         assert_eq!(kept_token(&place.path().join("none"), Duration::from_secs(60)), None);
+    }
+
+    #[test]
+    fn a_kept_token_that_is_refused_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().to_str().unwrap();
+        let config =
+            config::Master::from_options(map! { "id" => "m", "root_dir" => root, "cachedir" => root }).unwrap();
+        let file = place.path().join("salt_token");
+        let told = |eauth: &str, more: Map| {
+            let mut options = map! { "eauth" => eauth, "token_file" => file.to_str().unwrap() };
+            options.update(more);
+            about_kept_token(&options, &config)
+        };
+        assert_eq!(told("", map! {}), None, "there is none");
+        fs::write(&file, "garbage").unwrap();
+        let expected = format!("the token in {} is not valid: log in again with -T", file.display());
+        assert_eq!([told("", map! {}), told("file", map! {})], [Some(expected.clone()), Some(expected.clone())]);
+        assert_eq!(told("file", map! { "username" => "fred" }), None, "they log in again");
+        fs::File::open(&file).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!([told("", map! {}), told("file", map! {})], [Some(expected), None], "expired");
+        fs::write(place.path().join(".root_key"), "key").unwrap();
+        assert_eq!(told("", map! {}), None, "root's key counts");
     }
 
     #[test]

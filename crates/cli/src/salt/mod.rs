@@ -225,10 +225,14 @@ impl Session {
     /// Salt often exits with 0 here. A command that did nothing should not look like a success.
     fn refused(&self, error: &Error) -> Result<u8> {
         outputters::display(&value::error::chain(error).into(), None, &self.settings, 1)?;
+        let kept = login::about_kept_token(&self.prepared.options, &self.prepared.config);
+        if let Some(hint) = kept.as_ref().filter(|_| is_about_login(error)) {
+            eprintln!("{hint}");
+        }
+        // A token counts without `-a` as well, and is refused with the same code.
+        let logs_in = kept.is_some() || login::is_wanted(&self.prepared.options);
         Ok(match error {
-            Error::Authentication | Error::Refused(_) if !login::is_wanted(&self.prepared.options) => {
-                exit_codes::NO_RETURN
-            }
+            Error::Authentication | Error::Refused(_) if !logs_in => exit_codes::NO_RETURN,
             _ => exit_codes::GENERIC,
         })
     }
@@ -413,6 +417,15 @@ impl Session {
         }
         having.truncate(count);
         Ok(having)
+    }
+}
+
+/// Returns whether the master does not know who the user is, and has not only refused what they want.
+fn is_about_login(error: &Error) -> bool {
+    match error {
+        Error::Authentication => true,
+        Error::Refused(text) => text.starts_with("Authentication"),
+        _ => false,
     }
 }
 

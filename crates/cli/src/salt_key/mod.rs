@@ -19,6 +19,7 @@ use value::{Map, Value, map};
 
 use crate::args::{Parsed, Program};
 use crate::prepare::{self, OnMaster};
+use crate::salt_run::logged_in::is_about_token;
 use crate::terminal::usage_error;
 use crate::{exit_codes, log_setup, login};
 use actions::{Action, Include};
@@ -84,20 +85,25 @@ fn run(prepared: &OnMaster) -> Result<u8> {
         false => command(prepared, &action, Place::Here(manager(prepared, &action)?)).run(&action)?,
         true => match log_in(prepared, &action).and_then(|keys| command(prepared, &action, keys).run(&action)) {
             Ok(()) => {}
-            Err(error) => return refused(error, &settings),
+            Err(error) => return refused(error, prepared, &settings),
         },
     }
     Ok(exit_codes::OK)
 }
 
 /// Prints why a user who logs in cannot do this.
-fn refused(error: anyhow::Error, settings: &Settings) -> Result<u8> {
+fn refused(error: anyhow::Error, prepared: &OnMaster, settings: &Settings) -> Result<u8> {
     if let Some(failed) = error.downcast_ref::<login::Failed>() {
         return failed.print_as_refusal();
     }
-    match error.downcast::<client::Error>()? {
+    let error = error.downcast::<client::Error>()?;
+    let token = is_about_token(&error).then(|| login::about_kept_token(&prepared.options, &prepared.config)).flatten();
+    match error {
         client::Error::Refused(text) => {
             outputters::display(&text.into(), Some("nested"), settings, 0)?;
+            if let Some(hint) = token {
+                eprintln!("{hint}, unless it lacks the permission");
+            }
             Ok(exit_codes::GENERIC)
         }
         other => Err(other.into()),
@@ -482,7 +488,7 @@ mod tests {
     fn a_master_that_does_not_run_tells_others_later() {
         assert!(is_stopped(&client::Error::NotRunning.into()));
         let refused = client::Error::Refused("Authentication failure of type \"user\" occurred".into());
-        assert!(!is_stopped(&refused.into()));
+        assert!(!is_about_token(&refused) && !is_stopped(&refused.into()));
     }
 
     #[test]

@@ -39,6 +39,11 @@ pub(super) async fn run(session: &Session, plan: Plan, call: Call) -> anyhow::Re
             if !session.quiet {
                 outputters::display(&error.to_string().into(), Some("nested"), &session.settings, 0)?;
             }
+            if is_about_token(&error)
+                && let Some(hint) = login::about_kept_token(&session.options, &session.ctx.config)
+            {
+                eprintln!("{hint}, unless it lacks the permission");
+            }
             Ok(exit_codes::GENERIC)
         }
         Err(error) => Err(error.into()),
@@ -54,6 +59,11 @@ async fn ask(session: &Session, client: &mut LocalClient, plan: Plan, call: Call
     let mut bus = client.listen_to_runners().await?;
     let started = client.start_runner(&session.function, call.args, call.kwargs).await?;
     client.runner_result(&mut bus, &started, LIMIT).await.map(Asked::Result)
+}
+
+/// Returns whether the master refused a token. As in Salt, its text is the same for a token that may not do this.
+pub fn is_about_token(error: &Error) -> bool {
+    matches!(error, Error::Refused(text) if text.contains("type \"token\""))
 }
 
 fn outcome(data: Map) -> Outcome {

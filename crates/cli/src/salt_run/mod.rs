@@ -1,7 +1,7 @@
 //! `salt-run`: runs a runner in this process, and reports to the master's event bus. For a user who logs in, the runner runs
 //! in the master.
 
-mod logged_in;
+pub mod logged_in;
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
