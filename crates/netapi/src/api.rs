@@ -198,7 +198,9 @@ impl Api {
         }
         let user = login.get_str("username").unwrap_or_default();
         if !self.options.may_log_in_from(user, &address.to_string()) {
-            tracing::warn!("api_acl does not let this user log in from {address}");
+            // The name is chosen by a stranger.
+            let user = value::escape::brief(user, 100);
+            tracing::warn!("api_acl does not let the user {user:?} log in from {address}");
             return Err(Failure::new(401, "No permission -- see authorization schemes"));
         }
         let token = self.limited(address, self.link.make_token(request)).await?.ok_or_else(refused)?;

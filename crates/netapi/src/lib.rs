@@ -24,6 +24,7 @@ mod keys;
 mod limits;
 mod link;
 mod low;
+mod mistakes;
 mod options;
 mod origin;
 mod pack;

@@ -9,7 +9,7 @@ use wire::Jid;
 use crate::failure::Failure;
 
 /// The clients of Salt, in the order in which it lists them.
-const SALTS: [&str; 10] = [
+pub const SALTS: [&str; 10] = [
     "destroy",
     "local",
     "local_async",

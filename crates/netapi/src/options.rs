@@ -7,6 +7,7 @@ use std::time::Duration;
 use value::{Map, Value};
 
 use crate::files::{Directory, Page};
+use crate::mistakes;
 use crate::origin::Cors;
 
 /// What an option must be.
@@ -181,6 +182,7 @@ impl Options {
             clients: clients(master)?,
             runner_timeout: runner_timeout(master)?,
         };
+        warnings.extend(mistakes::warnings(&options));
         Ok((options, warnings))
     }
 }
@@ -195,7 +197,7 @@ fn refuse(section: &Map, warnings: &mut Vec<String>) -> Result<(), Error> {
         if let Some((_, why)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name) {
             warnings.push(format!("rest_cherrypy: the option '{name}' has no effect: {why}"));
         } else if !OBEYED.contains(&name) && !REFUSED.iter().any(|(known, _)| *known == name) {
-            warnings.push(format!("rest_cherrypy: the option '{name}' is not known"));
+            warnings.push(format!("rest_cherrypy: the option '{name}' is not known{}", mistakes::hint(name, &OBEYED)));
         }
     }
     if section.get("ssl_version").is_some_and(Value::truthy) {
@@ -348,8 +350,13 @@ impl<'a> Section<'a> {
         // Without users it refuses everybody, as in Salt.
         if let Some(users) = acl.get("users") {
             for (name, addresses) in users.as_map().ok_or_else(wrong)? {
-                let addresses = addresses.as_list().ok_or_else(wrong)?;
-                all.insert(name.to_string(), addresses.iter().map(ToString::to_string).collect());
+                let addresses = match addresses {
+                    Value::List(addresses) => addresses.iter().map(ToString::to_string).collect(),
+                    // Salt takes a text, too: `admin: "*"`.
+                    Value::Str(address) => vec![address.clone()],
+                    _ => return Err(wrong()),
+                };
+                all.insert(name.to_string(), addresses);
             }
         }
         Ok(Some(all))
@@ -421,6 +428,7 @@ mod tests {
             ("cors_origin", 7.into()),
             ("authorized_ips", 7.into()),
             ("api_acl", list![]),
+            ("api_acl", map! { "users" => map! { "fred" => 7 } }.into()),
             ("webhook_url", "/a/../b".into()),
             ("webhook_url", "/{x}".into()),
             ("root_prefix", "/a b".into()),
@@ -453,7 +461,7 @@ mod tests {
 
     #[test]
     fn users_log_in_from_their_addresses() {
-        let users = map! { "fred" => list!["10.0.0.1"], "*" => list!["10.0.0.2"], "ann" => list!["*"] };
+        let users = map! { "fred" => list!["10.0.0.1"], "*" => list!["10.0.0.2"], "ann" => list!["*"], "eve" => "*" };
         let (options, _) = read(map! { "api_acl" => map! { "users" => users } }).unwrap();
         for (user, address, allowed) in [
             ("fred", "10.0.0.1", true),
@@ -461,6 +469,7 @@ mod tests {
             ("bob", "10.0.0.2", true),
             ("bob", "10.0.0.1", false),
             ("ann", "10.0.0.9", true),
+            ("eve", "10.0.0.9", true),
         ] {
             assert_eq!(options.may_log_in_from(user, address), allowed, "{user} {address}");
         }
