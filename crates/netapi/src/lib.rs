@@ -2,11 +2,11 @@
 //!
 //! The program is a client of the master on the same host. It has one subscription to the event bus and one pool of connections to
 //! the request port for all HTTP clients, proves nothing itself, and decides about no command: each goes to the master with the
-//! token or the login of its user.
+//! token or the login of its user. It checks one right itself: that to get a token from `/token`.
 //!
-//! Decisions are pure functions: `accept` (the form of answers), `body` (bodies), `low` (commands), `options`, `origin`
-//! (pages of other sites). `files` opens what browsers may read, `link` talks to the master, `server` to HTTP clients, and `routes`
-//! is in between.
+//! Decisions are pure functions: `accept` (the form of answers), `body` (bodies), `low` (commands), `options`, `mistakes`
+//! (warnings about them), `origin` (pages of other sites). `files` opens what browsers may read, `link` talks to the master, `server` to
+//! HTTP clients, and `routes` is in between.
 
 mod accept;
 mod api;
