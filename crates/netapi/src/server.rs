@@ -44,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct TlsError {
     what: &'static str,
     path: String,
-    reason: openssl::error::ErrorStack,
+    reason: String,
 }
 
 /// Loads the files of TLS.
@@ -54,7 +54,7 @@ pub struct TlsError {
 pub fn acceptor(files: &TlsFiles) -> Result<SslAcceptor, TlsError> {
     let failed = |what, path: &std::path::Path| {
         let path = path.display().to_string();
-        move |reason| TlsError { what, path, reason }
+        move |reason: openssl::error::ErrorStack| TlsError { what, path, reason: reason.to_string() }
     };
     let (certificate, key) = (&files.certificate, &files.key);
     let mut builder =
@@ -64,8 +64,13 @@ pub fn acceptor(files: &TlsFiles) -> Result<SslAcceptor, TlsError> {
     builder.check_private_key().map_err(failed("key", key))?;
     if let Some(chain) = &files.chain {
         let failed = || failed("chain", chain);
-        let text = std::fs::read(chain).unwrap_or_default();
+        let wrong = |reason: String| TlsError { what: "chain", path: chain.display().to_string(), reason };
+        let text = std::fs::read(chain).map_err(|error| wrong(error.to_string()))?;
         let certificates = openssl::x509::X509::stack_from_pem(&text).map_err(failed())?;
+        // Text without a certificate is an empty list for OpenSSL.
+        if certificates.is_empty() {
+            return Err(wrong("it has no certificate".to_owned()));
+        }
         for certificate in certificates {
             builder.add_extra_chain_cert(certificate).map_err(failed())?;
         }
@@ -197,7 +202,61 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use openssl::asn1::Asn1Time;
+    use openssl::ec::{EcGroup, EcKey};
+    use openssl::hash::MessageDigest;
+    use openssl::nid::Nid;
+    use openssl::pkey::PKey;
+    use openssl::x509::X509;
+
     use super::*;
+
+    /// Writes a key and a certificate of it.
+    fn write_pair(key_path: &Path, certificate_path: &Path) {
+        let key =
+            PKey::from_ec_key(EcKey::generate(&EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap()).unwrap());
+        let key = key.unwrap();
+        let mut certificate = X509::builder().unwrap();
+        certificate.set_pubkey(&key).unwrap();
+        certificate.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+        certificate.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+        certificate.sign(&key, MessageDigest::sha256()).unwrap();
+        std::fs::write(key_path, key.private_key_to_pem_pkcs8().unwrap()).unwrap();
+        std::fs::write(certificate_path, certificate.build().to_pem().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_file_of_tls_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        write_pair(&path("key"), &path("crt"));
+        write_pair(&path("other.key"), &path("chain"));
+        std::fs::write(path("junk"), "junk").unwrap();
+        let refused = |certificate: &str, key: &str, chain: Option<&str>| {
+            let files = TlsFiles { certificate: path(certificate), key: path(key), chain: chain.map(path) };
+            acceptor(&files).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(refused("crt", "key", None), "");
+        assert_eq!(refused("crt", "key", Some("chain")), "");
+        for (certificate, key, chain, named) in [
+            ("crt", "other.key", None, "the key"),
+            ("crt", "nosuch", None, "the key"),
+            ("crt", "junk", None, "the key"),
+            ("junk", "key", None, "the certificate"),
+            ("nosuch", "key", None, "the certificate"),
+            ("crt", "key", Some("junk"), "the chain"),
+            ("crt", "key", Some("nosuch"), "the chain"),
+        ] {
+            let error = refused(certificate, key, chain);
+            let wrong = [certificate, key, chain.unwrap_or_default()]
+                .into_iter()
+                .find(|name| matches!(*name, "junk" | "nosuch" | "other.key"));
+            let expected = format!("rest_cherrypy: {named} {} cannot be used: ", path(wrong.unwrap()).display());
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
 
     #[test]
     fn nobody_takes_all_connections() {
