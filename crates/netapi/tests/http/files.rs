@@ -114,3 +114,23 @@ async fn a_large_file_arrives_whole() {
     assert_eq!(answer.body.len(), text.len());
     assert!(answer.body == text, "the order is that of the file");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_paths_have_the_prefix() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("index.html"), "the page").unwrap();
+    let page = place.path().join("index.html").display().to_string();
+    let running = Running::start_with(map! { "root_prefix" => "/salt/api/", "app" => page }).await;
+    let get = async |path: &str, accept: &str| {
+        running.send(&json!({"method": "GET", "path": path, "headers": {"Accept": accept}})).await
+    };
+    assert!(get("/salt/api/", "*/*").await.body.contains("Welcome"));
+    let moved = get("/salt/api", "*/*").await;
+    assert_eq!((moved.status, moved.header("location")), (301, Some("/salt/api/")));
+    for path in ["/salt/api/", "/salt/api/x", "/salt/api/app"] {
+        assert_eq!(get(path, "text/html").await.body, "the page", "{path}");
+    }
+    for path in ["/", "/login", "/app", "/salt/apix", "/salt"] {
+        assert_eq!(get(path, "text/html").await.status, 404, "{path}");
+    }
+}
