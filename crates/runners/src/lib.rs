@@ -5,6 +5,7 @@
 //! runs in the process of the user who started it, and the master, for requests that come over the wire. They differ
 //! only in the parts of the [`RunnerContext`].
 
+mod access;
 mod connected;
 mod context;
 mod docs;

@@ -1,21 +1,24 @@
 //! `saltern` — what only a master of Saltern can be asked: jobs that wait for minions that are away, the masters that it shares
-//! with, and how it is.
+//! with, who may do what, and how it is.
 
 use client::{LocalClient, settings};
 use exec::{Error, Result, function};
+use targeting::TargetType;
+use targeting::acl::Form;
 use value::{Map, Value, map};
 
 use crate::context::failed;
-use crate::{Module, RunnerContext};
+use crate::minions::Minions;
+use crate::{Module, RunnerContext, access};
 use value::error::chain;
 
 /// The functions of the runner `saltern`.
 pub static MODULE: Module = Module::new(
     "saltern",
-    "Jobs that wait for minions that are away, the masters that share with this one, and how the master is.",
+    "Jobs that wait for minions that are away, the masters that share with this one, who may do what, and how the master is.",
     &[
-        &ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &REMOVE, &SETTLE, &STATUS,
-        &UNDO, &WAITING, &WHO,
+        &ACCEPT, &ACCESS, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &REMOVE, &SETTLE,
+        &STATUS, &UNDO, &WAITING, &WHO,
     ],
 );
 
@@ -216,6 +219,66 @@ async fn waiting(ctx: &RunnerContext) -> Result<Value> {
 #[function]
 async fn accept(ctx: &RunnerContext, name: Option<String>, fingerprint: Option<String>) -> Result<Value> {
     sharing(ctx, map! { "what" => "accept", "name" => name, "fingerprint" => fingerprint }).await
+}
+
+/// Returns what a user may do: the entries that mean the user, and with ``fun`` whether a call is granted, by which entry, or why
+/// not. Below ``warnings`` is what is odd about the entries, such as a name that means more functions than one.
+///
+/// It reads the configuration, and asks no backend: the groups of a user, and what a web server sends, are unknown.
+///
+/// user
+///     The name; without it, the answer has only the warnings.
+/// eauth
+///     One backend of ``external_auth``, or ``publisher_acl``. All of them by default.
+/// groups
+///     The groups of the user.
+/// fun
+///     The function.
+/// tgt
+///     The target of the job, and ``tgt_type`` its type.
+/// arg
+///     The arguments.
+/// client
+///     ``local`` for a job of minions, ``runner`` or ``wheel``.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.access
+///     salt-run saltern.access user=fred
+///     salt-run saltern.access user=fred groups=ops fun=pkg.install tgt='web*'
+///     salt-run saltern.access user=fred eauth=pam client=runner fun=jobs.active
+#[function]
+#[expect(clippy::too_many_arguments, reason = "they are those of the command line")]
+async fn access(
+    ctx: &RunnerContext,
+    user: Option<String>,
+    eauth: Option<String>,
+    groups: Option<Value>,
+    fun: Option<String>,
+    #[default("*")] tgt: Value,
+    #[default("glob")] tgt_type: String,
+    arg: Option<Value>,
+    #[default("local")] client: String,
+) -> Result<Map> {
+    let form = match client.as_str() {
+        "local" => None,
+        "runner" => Some(Form::Runner),
+        "wheel" => Some(Form::Wheel),
+        other => return Err(Error::invocation(format!("client is {other:?}, and must be local, runner or wheel"))),
+    };
+    let kind = TargetType::from_name(&tgt_type).map_err(|error| Error::invocation(error.to_string()))?;
+    let arguments = access::arguments(arg);
+    let call = fun.map(|function| access::Call { form, function, arguments, target: (tgt, kind) });
+    let user = user.map(|name| access::User { name, groups: access::names(groups) });
+    let question = access::Question { user, eauth, call };
+    ctx.blocking(move |ctx| {
+        let known = access::Known::of(ctx);
+        let minions = Minions::new(ctx)?;
+        access::report(&ctx.config.access, &question, &known, &minions.checker())
+    })
+    .await
 }
 
 /// Removes a master from the set for good, and shows which keys count because it accepted them.
