@@ -26,6 +26,17 @@ pub enum KeyError {
         /// The cause.
         source: RsaError,
     },
+    /// A link to a key leads nowhere. A new key would not be that of the minions.
+    #[error(
+        "{} is a link to {}, which is missing: copy that file as well, or delete the link to make a new key",
+        link.display(), target.display()
+    )]
+    BrokenLink {
+        /// The link.
+        link: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
     /// A key cannot be created or encoded.
     #[error("cannot make key {}", path.display())]
     Make {

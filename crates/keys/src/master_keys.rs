@@ -113,6 +113,9 @@ impl MasterKeys {
     pub fn load(options: &MasterKeyOptions) -> Result<Self, KeyError> {
         let path = options.pair_path()?;
         let new = !path.exists();
+        if new {
+            refuse_broken_link(&path.directory.join("master.pem"))?;
+        }
         let pair = path.load_or_create(options.pair_options())?;
         // Existing files are not touched: an administrator may have arranged them.
         if new {
@@ -191,13 +194,22 @@ pub(crate) fn sign_public_key(key: &PrivateKey, text: &str, algorithm: Signature
     Ok(STANDARD.encode(signature) + "\n")
 }
 
+/// Refuses a link to a private key that is missing. A copy of the directory may have left the key itself behind, and the minions would
+/// refuse a master with another one.
+fn refuse_broken_link(link: &Path) -> Result<(), KeyError> {
+    match fs::read_link(link) {
+        Ok(target) if !link.exists() => Err(KeyError::BrokenLink { link: link.to_owned(), target }),
+        _ => Ok(()),
+    }
+}
+
 /// Links the key under the names that older releases use. The links are relative, so that the directory can be copied.
 /// An existing file is left alone.
 fn link_old_names(path: &PairPath) -> Result<(), KeyError> {
     for (name, target) in [("master.pem", path.private()), ("master.pub", path.public())] {
         let link = path.directory.join(name);
         let Some(file) = target.file_name().filter(|file| *file != name) else { continue };
-        // A link to a key that is gone, left by a copy of the directory, would hide the new one.
+        // A link to a public key that is gone would hide the new one.
         if link.is_symlink() && !link.exists() {
             fs::remove_file(&link).map_err(KeyError::io("replace broken link", &link))?;
         }
@@ -290,12 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_are_replaced() {
+    fn a_link_to_a_private_key_that_was_not_copied_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        symlink("/nonexistent/other.pem", dir.path().join("master.pem")).unwrap();
+        let link = dir.path().join("master.pem");
+        symlink("other.pem", &link).unwrap();
+        symlink("other.pub", dir.path().join("master.pub")).unwrap();
+        let refused = MasterKeys::load(&options(&dir)).unwrap_err().to_string();
+        assert!(refused.contains("master.pem is a link to other.pem, which is missing"), "{refused}");
+        assert!(link.is_symlink() && !dir.path().join("salt.example.pem").exists(), "nothing is changed");
+        fs::remove_file(&link).unwrap();
         let made = text(&dir);
         assert_eq!(text(&dir), made);
-        assert!(dir.path().join("master.pem").exists());
+        assert!(dir.path().join("master.pub").exists(), "the link to a missing public key is replaced");
     }
 
     #[test]
