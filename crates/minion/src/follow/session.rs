@@ -369,17 +369,34 @@ async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Sub
 fn say_who_is_followed(masters: &Masters, link: &Link) {
     let master = &link.settings.address;
     let (followed, away) = followed_and_away(&masters.links);
-    let back = link.take_away();
-    // With one master followed at a time, this one replaces one that was lost.
-    let instead =
-        link.role() != MasterRole::Hot && masters.links.iter().filter_map(|link| link.take_away()).count() > 0;
-    match back {
-        Some(since) => {
+    match follows(&masters.links, link, link.role() != MasterRole::Hot) {
+        Follows::Again(since) => {
             let away_for = masters.machine.rt.now().duration_since(since).unwrap_or_default();
             warn!(%master, "{}", is_back(link, away_for, &followed, &away));
         }
-        None if instead => warn!(%master, "Master {master} is followed now{away}"),
-        None => info!(%master, "Following master {master}; followed now: {followed}{away}"),
+        Follows::Instead => warn!(%master, "Master {master} is followed now{away}"),
+        Follows::First => info!(%master, "Following master {master}; followed now: {followed}{away}"),
+    }
+}
+
+/// What it means that a master is followed now.
+#[derive(Debug, PartialEq)]
+enum Follows {
+    /// The log has said since then that it is away.
+    Again(std::time::SystemTime),
+    /// It replaces one that the log has called away.
+    Instead,
+    /// Nobody was lost.
+    First,
+}
+
+/// Notes that a master is followed now. `one` says that one master is followed at a time.
+fn follows(links: &[Arc<Link>], link: &Link, one: bool) -> Follows {
+    match link.take_away() {
+        Some(since) => Follows::Again(since),
+        // The lost one stays noted, so that the return to it is logged at the level of its loss, too.
+        None if one && links.iter().any(|other| other.is_away()) => Follows::Instead,
+        None => Follows::First,
     }
 }
 
@@ -532,6 +549,18 @@ mod tests {
         assert_eq!(changed("192.0.2.1"), None);
         assert_eq!(changed("192.0.2.2").unwrap(), "Master ip address changed from 192.0.2.1 to 192.0.2.2");
         assert_eq!(changed("192.0.2.2"), None);
+    }
+
+    #[test]
+    fn the_return_to_the_preferred_master_is_logged_at_the_level_of_its_loss() {
+        let links = links(list!["a", "b"]);
+        assert_eq!(follows(&links, &links[0], true), Follows::First);
+        let lost = std::time::SystemTime::UNIX_EPOCH;
+        links[0].note_away(lost);
+        assert_eq!(follows(&links, &links[1], false), Follows::First, "both are followed");
+        assert_eq!(follows(&links, &links[1], true), Follows::Instead);
+        assert_eq!(follows(&links, &links[0], true), Follows::Again(lost), "failback");
+        assert_eq!(follows(&links, &links[1], true), Follows::First);
     }
 
     #[test]

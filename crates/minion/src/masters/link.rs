@@ -271,6 +271,11 @@ impl Link {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
     }
 
+    /// Returns whether the log has said that the master is away, and not yet that it is back.
+    pub fn is_away(&self) -> bool {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Notes that the master is back. Returns since when the log has said that it is away.
     pub fn take_away(&self) -> Option<SystemTime> {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -398,6 +403,7 @@ mod tests {
         link.note_away(at(3));
         // Every failed try reports it, but the first time counts.
         link.note_away(at(5));
+        assert!(link.is_away() && link.is_away(), "asking changes nothing");
         assert_eq!(link.take_away(), Some(at(3)));
         assert_eq!(link.take_away(), None);
     }
