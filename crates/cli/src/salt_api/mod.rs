@@ -28,6 +28,8 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     let (user, paths) = (config.user.clone(), config.paths.clone());
+    // The master logs all that is odd in its configuration. A misspelt option may close what it should open here.
+    let warnings = config.warnings.clone();
     let mut log = config.log.clone();
     log.log_file = file(&options, "api_logfile", LOG_FILE).display().to_string();
     let pidfile = file(&options, "api_pidfile", PID_FILE);
@@ -37,8 +39,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         options: &options,
         conf_file: &paths.conf_file,
         log: &log,
-        // The master logs what is odd in its configuration.
-        warnings: &[],
+        warnings: &warnings,
         user: &user,
         pidfile: &pidfile,
         directories: None,
