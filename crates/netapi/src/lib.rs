@@ -33,6 +33,7 @@ mod routes;
 mod server;
 mod session_files;
 mod sessions;
+mod slow_reader;
 
 use std::sync::Arc;
 

@@ -21,6 +21,7 @@ use wire::Network;
 
 use crate::exchange::Peer;
 use crate::options::TlsFiles;
+use crate::slow_reader::SlowReader;
 
 /// The largest head of a request, in bytes.
 const MOST_HEAD: usize = 32 << 10;
@@ -147,7 +148,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(MOST_HEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(SlowReader::new(stream)), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
@@ -210,6 +211,7 @@ mod tests {
     use openssl::nid::Nid;
     use openssl::pkey::PKey;
     use openssl::x509::X509;
+    use tokio::io::AsyncWriteExt;
 
     use super::*;
 
@@ -256,6 +258,17 @@ mod tests {
             let expected = format!("rest_cherrypy: {named} {} cannot be used: ", path(wrong.unwrap()).display());
             assert!(error.starts_with(&expected), "{error}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_no_answer_does_not_keep_its_place() {
+        let (mut client, stream) = tokio::io::duplex(1024);
+        let router = Router::new().fallback(async || "x".repeat(100));
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let served = tokio::spawn(requests(stream, peer, router, CancellationToken::new()));
+        // Until the server closes: it stops to read when it cannot write.
+        while client.write_all(b"GET /nosuch HTTP/1.1\r\nHost: a\r\n\r\n").await.is_ok() {}
+        served.await.unwrap();
     }
 
     #[test]
