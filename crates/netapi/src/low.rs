@@ -29,6 +29,9 @@ pub const BUILT: [&str; 8] =
 /// The longest that a client may ask to wait.
 const LONGEST: u64 = 24 * 3600;
 
+/// The largest number of functions of one command. The master checks the rights for each of them.
+const MOST_FUNCTIONS: usize = 100;
+
 /// Fields of a command that say how it is carried out. They are never arguments of a function.
 const CONTROL: [&str; 14] = [
     "client",
@@ -255,11 +258,15 @@ fn local(command: &mut Map, detached: bool, today: &str) -> Result<Local, Failur
             options.insert(name, value);
         }
     }
+    let arguments = yaml::args::condition_input(arguments(command), keywords(command)?);
+    if let Value::List(names) = &function {
+        check_several(names, &arguments)?;
+    }
     Ok(Local {
         target,
         target_type,
         function,
-        arguments: yaml::args::condition_input(arguments(command), keywords(command)?),
+        arguments,
         returners: command.remove("ret").and_then(Value::into_string).unwrap_or_default(),
         jid: chosen_jid(command.get("jid"), today)?,
         options,
@@ -305,6 +312,18 @@ fn function(command: &Map) -> Result<Value, Failure> {
         Some(_) => Err(Failure::bad_request("'fun' must be the name of a function, or a list of names")),
         None => Err(Failure::bad_request("'fun' is missing")),
     }
+}
+
+/// Checks a command of several functions: minions ignore one whose arguments do not fit, and the client would wait for nothing.
+fn check_several(names: &[Value], arguments: &[Value]) -> Result<(), Failure> {
+    if names.len() > MOST_FUNCTIONS {
+        return Err(Failure::bad_request(format!("'fun' must have at most {MOST_FUNCTIONS} functions")));
+    }
+    // Arguments may be missing for the last functions, as in Salt.
+    if arguments.len() > names.len() || arguments.iter().any(|own| own.as_list().is_none()) {
+        return Err(Failure::bad_request("with a list of functions, 'arg' must have a list of arguments for each"));
+    }
+    Ok(())
 }
 
 fn arguments(command: &mut Map) -> Vec<Value> {
@@ -494,9 +513,15 @@ mod tests {
             map! { "tgt_type" => list![] },
             map! { "fun" => list![1] },
             map! { "fun" => "" },
+            map! { "fun" => list!["test.ping"], "arg" => list!["id"] },
+            map! { "fun" => list!["test.ping"], "arg" => list![list![], list![]] },
+            map! { "fun" => list!["test.ping"], "kwarg" => map! { "a" => 1 } },
+            map! { "fun" => vec![Value::from("test.ping"); MOST_FUNCTIONS + 1] },
         ] {
             assert_eq!(refused(job(bad.clone())).status, 400, "{bad:?}");
         }
+        let several = map! { "fun" => list!["test.arg", "test.ping"], "arg" => list![list!["a"]] };
+        assert!(matches!(work(job(several)), Work::Local(_)), "the last arguments may be missing");
         let Work::Local(job) = work(job(map! { "jid" => "20261126000000000000" })) else { panic!("not a job") };
         assert_eq!(job.jid, "20261126000000000000");
     }
