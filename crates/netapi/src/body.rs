@@ -45,7 +45,21 @@ fn text(body: &[u8]) -> Result<&str, Failure> {
 
 fn yaml(body: &[u8]) -> Result<Value, Failure> {
     // The reason quotes the body, which the client knows; it does not go to the log.
-    yaml::load(text(body)?, yaml::UNNAMED).map_err(|_| Failure::bad_request("Invalid YAML document"))
+    let value = yaml::load(text(body)?, yaml::UNNAMED).map_err(|_| Failure::bad_request("Invalid YAML document"))?;
+    // JSON has no such numbers: in an answer they would have become something else.
+    match is_finite(&value) {
+        true => Ok(value),
+        false => Err(Failure::bad_request("Infinite numbers and NaN are not supported")),
+    }
+}
+
+fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::Float(number) => number.is_finite(),
+        Value::List(items) => items.iter().all(is_finite),
+        Value::Map(map) => map.iter().all(|(name, value)| is_finite(name) && is_finite(value)),
+        _ => true,
+    }
 }
 
 /// Parses the fields of a form into low data: a field that is there twice is a list. `arg` is always a list, and its items and
@@ -141,6 +155,8 @@ mod tests {
         assert_eq!(status(Some("application/x-yaml"), b"a: [b"), 400);
         assert_eq!(status(Some("application/x-yaml"), b"a: 1\na: 2"), 400);
         assert_eq!(status(Some("application/x-yaml"), b"\xff"), 400);
+        assert_eq!(status(Some("application/x-yaml"), b"a: [.inf]"), 400);
+        assert_eq!(status(Some("application/x-yaml"), b"a: {b: .nan}"), 400);
         assert_eq!(status(Some("text/plain"), b"\xff"), 400);
         assert_eq!(status(Some(FORM), b"a=\xff"), 400);
         assert_eq!(status(Some(FORM), "a=1&".repeat(MOST_FIELDS + 1).as_bytes()), 400);

@@ -11,6 +11,7 @@ use value::{Map, Value};
 /// # Errors
 /// When the text is not acceptable JSON.
 pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    check_integers(bytes)?;
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let value = Strict.deserialize(&mut parser)?;
     parser.end()?;
@@ -27,8 +28,40 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-/// The parser reads integers that are too large as floats from here on.
-const TOO_LARGE: f64 = 18_446_744_073_709_551_615.0;
+/// Checks the integers of a document, which the parser reads as floats if they are too large.
+fn check_integers(bytes: &[u8]) -> Result<(), serde_json::Error> {
+    let mut rest = bytes;
+    while let Some((&first, after)) = rest.split_first() {
+        rest = match first {
+            b'"' => after_string(after),
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                let end = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+                let (number, after) = rest.split_at(end);
+                let is_integer = !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+                let text = std::str::from_utf8(number).unwrap_or_default();
+                if is_integer && text.parse::<i64>().is_err() && text.parse::<u64>().is_err() {
+                    return Err(serde_json::Error::custom("number out of range"));
+                }
+                after
+            }
+            _ => after,
+        };
+    }
+    Ok(())
+}
+
+/// Returns what follows a string, whose opening quote has been read.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some((&first, after)) = rest.split_first() {
+        rest = match first {
+            b'"' => return after,
+            b'\\' => after.get(1..).unwrap_or_default(),
+            _ => after,
+        };
+    }
+    rest
+}
 
 impl<'de> Visitor<'de> for Strict {
     type Value = Value;
@@ -53,10 +86,7 @@ impl<'de> Visitor<'de> for Strict {
         Ok(number.into())
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
-        if number.abs() >= TOO_LARGE || !number.is_finite() {
-            return Err(E::custom("number out of range"));
-        }
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
         Ok(number.into())
     }
 
@@ -99,14 +129,21 @@ mod tests {
         let value = parse(br#" {"b": [1, -2, 2.5, null, true, "\u00fc\ud83d\ude00"], "a": {}} "#).unwrap();
         let expected = map! { "b" => list![1, -2, 2.5, Value::Null, true, "ü😀"], "a" => map! {} };
         assert_eq!(value, expected.into());
-        assert_eq!(parse(b"18446744073709551615").unwrap().to_string(), "18446744073709551615");
+        for (text, expected) in [
+            ("18446744073709551615", "18446744073709551615"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("-1e30", "-1e+30"),
+            ("\"\\\\\\\" -9223372036854775809\"", "\\\" -9223372036854775809"),
+        ] {
+            assert_eq!(parse(text.as_bytes()).unwrap().to_string(), expected);
+        }
     }
 
     #[test]
     fn hostile_documents_are_refused() {
         let deep = [&b"["[..]; 1].concat().repeat(100_000);
         let deep_maps = b"{\"a\":".repeat(100_000);
-        let bad: [&[u8]; 14] = [
+        let bad: [&[u8]; 17] = [
             b"",
             b"{nope",
             b"[1] 2",
@@ -115,6 +152,9 @@ mod tests {
             b"1e400",
             b"-1e400",
             b"100000000000000000000000000000",
+            b"18446744073709551616",
+            b"-9223372036854775809",
+            b"[\"\\\"\", -9223372036854775809]",
             b"NaN",
             b"\"\\ud800\"",
             b"\"\xff\"",
