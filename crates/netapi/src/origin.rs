@@ -61,6 +61,8 @@ pub struct Provenance<'a> {
     pub fetch_site: Option<&'a str>,
     /// True if the body is `text/plain`, as a form of any page can send.
     pub plain_text: bool,
+    /// True if the body is JSON by its type, which a page of another site sends only after a preflight.
+    pub json: bool,
 }
 
 impl Provenance<'_> {
@@ -91,6 +93,17 @@ pub fn may_use_cookie(from: Provenance) -> bool {
     }
 }
 
+/// Returns whether a request may log in: a page of another site could log its visitor in as somebody else, who then sees what
+/// the visitor does. Pages that may read answers may also log in.
+pub fn may_log_in(from: Provenance, cors: &Cors) -> bool {
+    let named = match cors {
+        Cors::Nobody => false,
+        Cors::Origins(known) => from.origin.is_some_and(|origin| known.iter().any(|known| known == origin)),
+        Cors::All => from.json,
+    };
+    named || may_use_cookie(Provenance { plain_text: false, ..from })
+}
+
 #[cfg(test)]
 mod tests {
     use value::list;
@@ -100,7 +113,7 @@ mod tests {
     #[test]
     fn a_cookie_alone_does_not_prove_a_request_of_another_site() {
         let host = Some("salt.example:8000");
-        let from = |fetch_site, origin| Provenance { origin, host, fetch_site, plain_text: false };
+        let from = |fetch_site, origin| Provenance { origin, host, fetch_site, ..Provenance::default() };
         for (fetch_site, origin, allowed) in [
             (None, None, true),
             (Some("same-origin"), Some("https://salt.example:8000"), true),
@@ -118,6 +131,20 @@ mod tests {
             assert_eq!(may_use_cookie(from(fetch_site, origin)), allowed, "{fetch_site:?} {origin:?}");
         }
         assert!(!may_use_cookie(Provenance { plain_text: true, ..from(Some("same-origin"), None) }));
+    }
+
+    #[test]
+    fn only_pages_that_may_read_log_in() {
+        let page =
+            Provenance { origin: Some("https://gui.example"), host: Some("salt.example"), ..Provenance::default() };
+        let json = Provenance { json: true, ..page };
+        let cross = Provenance { fetch_site: Some("cross-site"), ..page };
+        let known = Cors::Origins(vec!["https://gui.example".to_owned()]);
+        assert!(!may_log_in(page, &Cors::Nobody) && !may_log_in(json, &Cors::Nobody));
+        assert!(!may_log_in(cross, &Cors::Nobody) && !may_log_in(Provenance { origin: None, ..cross }, &known));
+        assert!(may_log_in(cross, &known) && may_log_in(json, &Cors::All) && !may_log_in(page, &Cors::All));
+        assert!(may_log_in(Provenance { origin: Some("http://salt.example"), ..page }, &Cors::Nobody));
+        assert!(may_log_in(Provenance { plain_text: true, ..Provenance::default() }, &Cors::Nobody));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::api::{Api, Caller};
 use crate::cookie::{self, session_cookie};
 use crate::exchange::{Asked, Peer, Reply, Resource, text};
 use crate::failure::Failure;
-use crate::origin::{Provenance, may_use_cookie};
+use crate::origin::{Provenance, may_log_in, may_use_cookie};
 use crate::{handlers, pack};
 
 /// How long the body of a request may take.
@@ -208,6 +208,9 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     if changes && caller.as_ref().is_some_and(|caller| caller.by_cookie) && !may_use_cookie(provenance) {
         return Err(Failure::new(403, provenance.reason()));
     }
+    if changes && resource == Resource::Login && !may_log_in(provenance, &api.options.cors) {
+        return Err(Failure::new(403, "A page of another site may not log in (cors_origin does not name it)"));
+    }
     let (parts, body) = request.into_parts();
     let body = read_body(&parts.headers, body, api.options.most_body).await?;
     let path = parts.uri.path().to_owned();
@@ -253,6 +256,7 @@ fn provenance(headers: &HeaderMap) -> Provenance<'_> {
         host: text(headers, "host"),
         fetch_site: text(headers, "sec-fetch-site"),
         plain_text: crate::body::media_type(content_type) == "text/plain",
+        json: crate::body::media_type(content_type) == "application/json",
     }
 }
 

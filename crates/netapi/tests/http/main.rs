@@ -2,6 +2,7 @@
 
 mod attacks;
 mod files;
+mod limits;
 mod replay;
 mod sessions;
 mod support;
