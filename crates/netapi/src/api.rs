@@ -10,6 +10,7 @@ use store::tokens::TokenStore;
 use tokio::time::Instant;
 use value::{Map, Value, map};
 
+use crate::body_room::BodyRoom;
 use crate::failure::Failure;
 use crate::limits::Limit;
 use crate::link::Link;
@@ -33,6 +34,8 @@ const HOOK_SECONDS: u32 = 10;
 pub struct Api {
     /// The options.
     pub options: Options,
+    /// The memory for bodies of clients that have not logged in.
+    pub body_room: BodyRoom,
     /// The link to the master.
     pub link: Arc<Link>,
     /// The option `external_auth`.
@@ -65,6 +68,7 @@ impl Api {
         Api {
             link: Arc::new(Link::new(rt.clone(), config, options.runner_timeout)),
             external_auth: config.access.external_auth.clone(),
+            body_room: BodyRoom::new(),
             permissive: config.access.permissive_acl,
             options,
             sessions: Mutex::default(),

@@ -11,6 +11,7 @@
 mod accept;
 mod api;
 mod body;
+mod body_room;
 mod bus;
 mod cookie;
 mod events;

@@ -10,12 +10,13 @@ use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::any;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tower_service::Service;
 
 use crate::accept::{Form, data_form, error_form, prefers_page, reads_gzip};
 use crate::api::{Api, Caller};
+use crate::body_room::{BodyRoom, Kept};
 use crate::cookie::{self, session_cookie};
 use crate::exchange::{Asked, Peer, Reply, Resource, text};
 use crate::failure::Failure;
@@ -212,7 +213,9 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
         return Err(Failure::new(403, "A page of another site may not log in (cors_origin does not name it)"));
     }
     let (parts, body) = request.into_parts();
-    let body = read_body(&parts.headers, body, api.options.most_body).await?;
+    let room = caller.is_none().then_some(&api.body_room);
+    // Kept as long as the body.
+    let (body, _kept) = read_body(&parts.headers, body, api.options.most_body, room).await?;
     let path = parts.uri.path().to_owned();
     let asked = Asked { method: parts.method, path, rest, headers: parts.headers, body, caller, address };
     let reply = handlers::handle(api, resource, &asked).await?;
@@ -260,7 +263,12 @@ fn provenance(headers: &HeaderMap) -> Provenance<'_> {
     }
 }
 
-async fn read_body(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, Failure> {
+async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    most: usize,
+    room: Option<&BodyRoom>,
+) -> Result<(Bytes, Kept), Failure> {
     if let Some(coding) = text(headers, "content-encoding").filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(Failure::new(415, format!("Bodies in the coding '{coding}' are not read")));
     }
@@ -269,15 +277,25 @@ async fn read_body(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes
     if announced.is_some_and(|length| length > most as u64) {
         return Err(too_large());
     }
-    match tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => {
-            tracing::debug!("failed to read the body of a request: {error}");
-            Err(Failure::bad_request("The body is not complete"))
+    let collected = async {
+        let (mut body, mut bytes, mut kept) = (Limited::new(body, most), BytesMut::new(), Kept::default());
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+                true => too_large(),
+                false => {
+                    tracing::debug!("failed to read the body of a request: {error}");
+                    Failure::bad_request("The body is not complete")
+                }
+            })?;
+            let Ok(part) = frame.into_data() else { continue };
+            if let Some(room) = room {
+                room.keep(&mut kept, bytes.len() + part.len())?;
+            }
+            bytes.extend_from_slice(&part);
         }
-        Err(_) => Err(Failure::new(408, "The body took too long")),
-    }
+        Ok((bytes.freeze(), kept))
+    };
+    tokio::time::timeout(BODY_TIME, collected).await.map_err(|_| Failure::new(408, "The body took too long"))?
 }
 
 fn not_acceptable(accept: &str) -> Failure {

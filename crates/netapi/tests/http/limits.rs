@@ -1,8 +1,33 @@
 //! What one client may take away from the others.
 
+use futures_util::future::select_all;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::support::Running;
+use crate::support::{FRED, Running};
+
+/// Sends a request, and returns the beginning of the answer.
+async fn exchange(mut stream: TcpStream, request: String) -> String {
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut status = [0; 12];
+    let count = stream.read(&mut status).await.unwrap_or_default();
+    String::from_utf8_lossy(&status[..count]).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_bodies_without_a_session_have_little_room() {
+    let running = Running::start().await;
+    let head = "POST /run HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n";
+    let unfinished = format!("{head}{}", " ".repeat(900_000));
+    let send = |_| {
+        let (address, unfinished) = (running.address, unfinished.clone());
+        Box::pin(async move { exchange(TcpStream::connect(address).await.unwrap(), unfinished).await })
+    };
+    let (first, _, _under_way) = select_all((0..40).map(send)).await;
+    assert_eq!(first, "HTTP/1.1 503");
+    running.log_in(FRED).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_another_site_does_not_log_its_visitor_in() {

@@ -53,7 +53,8 @@ struct Script {
 
 /// The program and the master.
 pub struct Running {
-    address: SocketAddr,
+    /// The address of the program.
+    pub address: SocketAddr,
     script: Arc<Mutex<Script>>,
     options: Map,
     stop: tokio_util::sync::DropGuard,
