@@ -6,25 +6,27 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::Ticket;
 use client::gather::{Action, Gather, Return, Timeouts};
-use client::{RequestPort, Ticket};
 use event::Event;
 use rt::Rt;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use value::{Map, Value, map};
 use wire::MinionId;
-use wire::envelope::Envelope;
 use wire::loads::PublishRequest;
 
 use crate::bus::{self, Bus};
 use crate::failure::Failure;
+use crate::lanes::{self, Lanes};
+use crate::logins::{self, Logins};
 use crate::low::{Call, Command, Local, Work};
 
 /// The way to the master, for all HTTP clients.
 pub struct Link {
     rt: Rt,
-    port: RequestPort,
+    lanes: Lanes,
+    logins: Logins,
     /// The event bus.
     pub bus: Bus,
     settings: client::Settings,
@@ -43,7 +45,8 @@ impl Link {
     pub fn new(rt: Rt, config: &config::Master, runner_timeout: Duration) -> Self {
         let settings = client::settings::from_config(config);
         Link {
-            port: RequestPort::new(rt.clone(), settings.request_port.clone()),
+            lanes: Lanes::new(&rt, &settings.request_port),
+            logins: Logins::default(),
             bus: Bus::new(rt.clone(), settings.bus.clone()),
             rt,
             settings,
@@ -70,7 +73,15 @@ impl Link {
 
     async fn ask(&self, load: Map, timeout: Duration) -> Result<Value, Failure> {
         self.check_running()?;
-        let answer = self.port.ask(Envelope::clear(load), timeout).await?;
+        let name = lanes::login(&load).map(logins::name);
+        let _turn = match &name {
+            Some(_) => Some(self.logins.turn(logins::client()).await?),
+            None => None,
+        };
+        let answer = self.lanes.ask(load, timeout).await?;
+        if let Some(name) = name {
+            logins::note_refusal(&name, &answer);
+        }
         match answer.get("error") {
             Some(Value::Map(error)) => Err(Failure::of_master(error)),
             _ => Ok(answer),

@@ -20,6 +20,7 @@ use crate::body_room::{BodyRoom, Kept};
 use crate::cookie::{self, session_cookie};
 use crate::exchange::{Asked, Peer, Reply, Resource, text};
 use crate::failure::Failure;
+use crate::logins::CLIENT;
 use crate::origin::{Provenance, may_log_in, may_use_cookie};
 use crate::{handlers, pack};
 
@@ -218,7 +219,7 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     let (body, _kept) = read_body(&parts.headers, body, api.options.most_body, room).await?;
     let path = parts.uri.path().to_owned();
     let asked = Asked { method: parts.method, path, rest, headers: parts.headers, body, caller, address };
-    let reply = handlers::handle(api, resource, &asked).await?;
+    let reply = CLIENT.scope(address, handlers::handle(api, resource, &asked)).await?;
     let mut response = packed(api, reply, form, reads_gzip(asked.header("accept-encoding"))).await?;
     if let Some(caller) = &asked.caller {
         decorate(api, caller, resource, response.headers_mut());

@@ -1,11 +1,27 @@
 //! What one client may take away from the others.
 
+use std::net::SocketAddr;
+
 use futures_util::future::select_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
-use crate::support::{FRED, Running};
+use crate::support::{FRED, Running, SLOW};
+
+/// Connects from another address of this host, as another client.
+async fn from_elsewhere(to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+fn login(password: &str) -> String {
+    let form = format!("username=fred&password={password}&eauth=auto");
+    let kind = "Content-Type: application/x-www-form-urlencoded";
+    let length = form.len();
+    format!("POST /login HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{form}")
+}
 
 /// Sends a request, and returns the beginning of the answer.
 async fn exchange(mut stream: TcpStream, request: String) -> String {
@@ -13,6 +29,24 @@ async fn exchange(mut stream: TcpStream, request: String) -> String {
     let mut status = [0; 12];
     let count = stream.read(&mut status).await.unwrap_or_default();
     String::from_utf8_lossy(&status[..count]).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_logins_hold_up_nobody_else() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    let address = running.address;
+    let from_one = |_| Box::pin(async move { exchange(TcpStream::connect(address).await.unwrap(), login(SLOW)).await });
+    // The master decides about none of them, so the first answer is that there are too many.
+    let (first, _, _under_way) = select_all((0..41).map(from_one)).await;
+    assert_eq!(first, "HTTP/1.1 429");
+    let body = r#"{"client": "runner_async", "fun": "test.arg"}"#;
+    let headers = json!({"X-Auth-Token": session, "Content-Type": "application/json"});
+    running.expect_answer(value::map! { "tag" => "salt/run/1", "jid" => "1" });
+    let run = json!({"method": "POST", "path": "/", "headers": headers, "body": body});
+    assert_eq!(running.send(&run).await.status, 200, "the session of somebody else is as fast as ever");
+    let right = exchange(from_elsewhere(running.address).await, login("x")).await;
+    assert_eq!(right, "HTTP/1.1 200", "another address logs in");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,9 @@ use wire::envelope::Envelope;
 /// A token that counts.
 pub const TOKEN: &str = "abababababababababababababababababababababababababababababababab";
 
+/// A password about which the master does not decide.
+pub const SLOW: &str = "slow";
+
 /// A user who may do everything.
 pub const FRED: &str = "fred";
 /// A user who may do little.
@@ -143,6 +146,11 @@ impl Running {
         script.leaves = Some(self.place.path().join("s/publish_pull.ipc"));
     }
 
+    /// Prepares the master for one command.
+    pub fn expect_answer(&self, answer: Map) {
+        *self.script.lock().unwrap() = Script { returns: vec![answer.into()], ..Script::default() };
+    }
+
     /// Logs a user in, and returns the session.
     pub async fn log_in(&self, user: &str) -> String {
         self.script.lock().unwrap().refusal = None;
@@ -219,8 +227,13 @@ async fn master(rt: &Rt, bus: Bus, script: Arc<Mutex<Script>>) -> u16 {
     let mut requests = transport::zeromq::serve(rt.clone(), listen, Limits::default(), None).await.unwrap();
     let port = requests.address().port();
     tokio::spawn(async move {
+        let mut slow = Vec::new();
         while let Some(request) = requests.next().await {
             let Ok(Envelope::Clear(clear)) = request.envelope else { panic!("not in the clear") };
+            if clear.load.get_str("password") == Some(SLOW) {
+                slow.push(request.reply);
+                continue;
+            }
             let (answer, events) = answer(&clear.load, &mut script.lock().unwrap());
             request.reply.send(answer);
             for (tag, data) in events {
