@@ -8,29 +8,33 @@ use axum::body::Body;
 use bytes::Bytes;
 use event::Event;
 use futures_util::stream;
-use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use value::{Value, map};
+use tokio::sync::{broadcast, watch};
+use value::map;
 
 use crate::api::{Api, Caller};
 use crate::exchange::Reply;
 use crate::failure::Failure;
+use crate::own_jobs::{OwnJobs, Owner, Whose};
 use crate::pack;
 
 /// How often a silent stream is used, which shows whether the client is still there.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// The number of jobs of a user that a stream remembers.
-const MOST_JOBS: usize = 1000;
+/// The number of events that a stream keeps until it is known whose they are.
+const MOST_HELD: usize = 1024;
 
 /// Returns the stream of events that a user may see.
 ///
 /// # Errors
 /// When the master is away.
 pub async fn stream(api: Arc<Api>, caller: Caller) -> Result<Reply, Failure> {
+    // Before the events: a request that ends in between is noticed.
+    let changes = api.link.own_jobs.changes();
     let events = api.link.bus.subscribe().await?;
-    let view = View::new(&caller.session.user, api.sees_all_events(&caller.session));
-    let source = Source { api, caller, events, view };
+    let owner = Owner { user: caller.session.user.clone(), backend: caller.session.backend.clone() };
+    let view = View { owner, all: api.sees_all_events(&caller.session), held: VecDeque::new() };
+    let source = Source { api, caller, events, changes, view, ready: VecDeque::new() };
     let first = stream::once(async { Ok::<_, std::convert::Infallible>(Bytes::from_static(b"retry: 400\n")) });
     let rest = stream::unfold(source, |mut source| async {
         let text = source.next().await?;
@@ -43,30 +47,43 @@ struct Source {
     api: Arc<Api>,
     caller: Caller,
     events: broadcast::Receiver<Event>,
+    changes: watch::Receiver<()>,
     view: View,
+    /// Events that may be shown.
+    ready: VecDeque<Event>,
 }
 
 impl Source {
     /// Waits for the next piece of the stream; `None` at its end.
     async fn next(&mut self) -> Option<String> {
+        let beat = tokio::time::Instant::now() + BEAT;
         loop {
-            let received = tokio::time::timeout(BEAT, self.events.recv()).await;
+            if let Some(event) = self.ready.pop_front() {
+                match text(&event) {
+                    Ok(text) => return Some(text),
+                    Err(failure) => tracing::warn!("an event is not shown: {}", failure.message),
+                }
+                continue;
+            }
+            let received = tokio::select! {
+                biased;
+                _ = self.changes.changed() => None,
+                received = tokio::time::timeout_at(beat, self.events.recv()) => Some(received),
+            };
             if !self.api.still_counts(&self.caller) {
                 return None;
             }
+            let own = &self.api.link.own_jobs;
             match received {
-                Err(_) => return Some(": \n\n".to_owned()),
-                Ok(Ok(event)) if self.view.shows(&event) => match text(&event) {
-                    Ok(text) => return Some(text),
-                    Err(failure) => tracing::warn!("an event is not shown: {}", failure.message),
-                },
-                Ok(Ok(_)) => {}
+                None => self.ready.extend(self.view.settle(own)),
+                Some(Err(_)) => return Some(": \n\n".to_owned()),
+                Some(Ok(Ok(event))) => self.ready.extend(self.view.take(event, own)),
                 // The client connects again, and knows by that that it has missed something.
-                Ok(Err(RecvError::Lagged(missed))) => {
+                Some(Ok(Err(RecvError::Lagged(missed)))) => {
                     tracing::warn!("a stream of events ends: its reader lags behind by {missed} events");
                     return None;
                 }
-                Ok(Err(RecvError::Closed)) => return None,
+                Some(Ok(Err(RecvError::Closed))) => return None,
             }
         }
     }
@@ -79,38 +96,59 @@ fn text(event: &Event) -> Result<String, Failure> {
     Ok(format!("tag: {tag}\ndata: {data}\n\n"))
 }
 
-/// Which events a user sees: all, or those of their own jobs.
+/// Which events a user sees: all, or those of the jobs that they have started here.
 struct View {
-    user: String,
+    owner: Owner,
     all: bool,
-    jobs: VecDeque<String>,
+    /// Events that come before the answer to the request that started their job.
+    held: VecDeque<Event>,
 }
 
 impl View {
-    fn new(user: &str, all: bool) -> Self {
-        View { user: user.to_owned(), all, jobs: VecDeque::new() }
+    /// Returns the events that may be shown now that this one has come.
+    fn take(&mut self, event: Event, own: &OwnJobs) -> Vec<Event> {
+        if self.all {
+            return vec![event];
+        }
+        let Some(whose) = jid(&event).map(|jid| own.whose(jid, &self.owner)) else { return Vec::new() };
+        match whose {
+            Whose::Own => {
+                // The held events of a job come before its next one.
+                let mut shown = self.settle(own);
+                shown.push(event);
+                return shown;
+            }
+            Whose::Unknown => {
+                if self.held.len() >= MOST_HELD {
+                    self.held.pop_front();
+                }
+                self.held.push_back(event);
+            }
+            Whose::Other => {}
+        }
+        Vec::new()
     }
 
-    fn shows(&mut self, event: &Event) -> bool {
-        if self.all {
-            return true;
+    /// Returns the held events that turned out to be the user's, and forgets those of others.
+    fn settle(&mut self, own: &OwnJobs) -> Vec<Event> {
+        let mut shown = Vec::new();
+        for event in std::mem::take(&mut self.held) {
+            match jid(&event).map(|jid| own.whose(jid, &self.owner)) {
+                Some(Whose::Own) => shown.push(event),
+                Some(Whose::Unknown) => self.held.push_back(event),
+                Some(Whose::Other) | None => {}
+            }
         }
-        let mut parts = event.tag().split('/');
-        let (Some("salt"), Some("job" | "run" | "wheel"), Some(jid)) = (parts.next(), parts.next(), parts.next())
-        else {
-            return false;
-        };
-        if self.jobs.iter().any(|known| known == jid) {
-            return true;
-        }
-        // Only the master says whose job it is. The tags of returns are chosen by minions.
-        let announced = matches!(parts.next(), Some("new" | "publish")) && parts.next().is_none();
-        let own = announced && event.data().get("user").and_then(Value::as_str) == Some(self.user.as_str());
-        if own {
-            self.jobs.truncate(MOST_JOBS - 1);
-            self.jobs.push_front(jid.to_owned());
-        }
-        own
+        shown
+    }
+}
+
+/// Returns the job id in the tag of an event about a job, a runner or a wheel function.
+fn jid(event: &Event) -> Option<&str> {
+    let mut parts = event.tag().split('/');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some("salt"), Some("job" | "run" | "wheel"), Some(jid), Some(_)) => Some(jid),
+        _ => None,
     }
 }
 
@@ -124,23 +162,48 @@ mod tests {
         Event::new(tag, data, 1 << 20).unwrap()
     }
 
+    fn view(user: &str, all: bool) -> View {
+        View { owner: Owner { user: user.into(), backend: "auto".into() }, all, held: VecDeque::new() }
+    }
+
+    fn tags(events: Vec<Event>) -> Vec<String> {
+        events.iter().map(|event| event.tag().to_owned()).collect()
+    }
+
     #[test]
-    fn a_user_sees_their_own_jobs() {
-        let mut view = View::new("wilma", false);
-        let of = |user: &str| map! { "user" => user, "fun" => "test.ping" };
-        assert!(!view.shows(&event("salt/job/1/new", of("fred"))));
-        assert!(!view.shows(&event("salt/job/1/ret/min1", of("wilma"))), "a minion says whose job it is");
-        assert!(view.shows(&event("salt/job/2/new", of("wilma"))));
-        assert!(view.shows(&event("salt/job/2/ret/min1", of("fred"))));
-        assert!(view.shows(&event("salt/run/3/new", of("wilma"))) && view.shows(&event("salt/run/3/ret", of("wilma"))));
-        for tag in ["salt/auth", "salt/key", "minion_start", "salt/job", "salt/minion/a/start", "other/job/2/new"] {
-            assert!(!view.shows(&event(tag, of("wilma"))), "{tag}");
+    fn a_user_sees_the_jobs_that_they_started_here() {
+        let (mut root, own) = (view("root", false), OwnJobs::new());
+        let of = |tag: &str| event(tag, map! { "user" => "root", "fun" => "test.ping" });
+        // Somebody with the same name runs `salt` or `salt-run`.
+        for tag in ["salt/job/1/new", "salt/job/1/ret/min1", "salt/run/2/new", "salt/run/2/ret"] {
+            assert!(root.take(of(tag), &own).is_empty(), "{tag}");
         }
-        for number in 10..10 + MOST_JOBS {
-            assert!(view.shows(&event(&format!("salt/job/{number}/new"), of("wilma"))));
+        let request = map! { "cmd" => "publish", "kwargs" => map! { "eauth" => "auto", "username" => "root" } };
+        let starting = own.start(&request).unwrap();
+        // The events come before the answer.
+        assert!(root.take(of("salt/job/3/new"), &own).is_empty());
+        assert!(root.take(of("salt/job/4/new"), &own).is_empty());
+        starting.answered(&map! { "load" => map! { "jid" => "4" } }.into());
+        assert_eq!(tags(root.take(of("salt/job/4/ret/min1"), &own)), ["salt/job/4/new", "salt/job/4/ret/min1"]);
+        drop(starting);
+        assert!(root.settle(&own).is_empty() && root.held.is_empty());
+        assert!(root.take(of("salt/job/3/ret/min1"), &own).is_empty());
+        for tag in ["salt/auth", "salt/key", "minion_start", "salt/job", "salt/job/4", "other/job/4/new"] {
+            assert!(root.take(of(tag), &own).is_empty(), "{tag}");
         }
-        assert_eq!(view.jobs.len(), MOST_JOBS);
-        assert!(View::new("fred", true).shows(&event("salt/auth", Map::new())));
+        assert_eq!(view("fred", true).take(event("salt/auth", Map::new()), &own).len(), 1);
+    }
+
+    #[test]
+    fn few_events_wait_for_an_answer() {
+        let (mut view, own) = (view("ann", false), OwnJobs::new());
+        let starting = own.start(&map! { "cmd" => "runner", "eauth" => "auto", "username" => "ann" }).unwrap();
+        for number in 0..MOST_HELD * 2 {
+            view.take(event(&format!("salt/job/{number}/new"), Map::new()), &own);
+        }
+        assert_eq!(view.held.len(), MOST_HELD);
+        drop(starting);
+        assert!(view.settle(&own).is_empty() && view.held.is_empty());
     }
 
     #[test]

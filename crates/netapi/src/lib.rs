@@ -30,6 +30,7 @@ mod low;
 mod mistakes;
 mod options;
 mod origin;
+mod own_jobs;
 mod pack;
 mod perms;
 mod routes;

@@ -21,12 +21,15 @@ use crate::failure::Failure;
 use crate::lanes::{self, Lanes};
 use crate::logins::{self, Logins};
 use crate::low::{Call, Command, Local, Work};
+use crate::own_jobs::OwnJobs;
 
 /// The way to the master, for all HTTP clients.
 pub struct Link {
     rt: Rt,
     lanes: Lanes,
     logins: Logins,
+    /// The jobs that users have started here.
+    pub own_jobs: OwnJobs,
     /// The event bus.
     pub bus: Bus,
     settings: client::Settings,
@@ -47,6 +50,7 @@ impl Link {
         Link {
             lanes: Lanes::new(&rt, &settings.request_port),
             logins: Logins::default(),
+            own_jobs: OwnJobs::new(),
             bus: Bus::new(rt.clone(), settings.bus.clone()),
             rt,
             settings,
@@ -73,12 +77,20 @@ impl Link {
 
     async fn ask(&self, load: Map, timeout: Duration) -> Result<Value, Failure> {
         self.check_running()?;
+        if let Some(token) = self.own_jobs.unknown_token(&load) {
+            // It is learnt by that. Whether it counts is the master's answer to the request itself.
+            self.token(&token).await?;
+        }
         let name = lanes::login(&load).map(logins::name);
         let _turn = match &name {
             Some(_) => Some(self.logins.turn(logins::client()).await?),
             None => None,
         };
+        let starting = self.own_jobs.start(&load);
         let answer = self.lanes.ask(load, timeout).await?;
+        if let Some(starting) = starting {
+            starting.answered(&answer);
+        }
         if let Some(name) = name {
             logins::note_refusal(&name, &answer);
         }
@@ -92,15 +104,22 @@ impl Link {
     pub async fn make_token(&self, login: Map) -> Result<Option<Map>, Failure> {
         let mut load = login;
         load.insert("cmd", "mk_token");
-        let answer = self.ask(load, self.settings.publish_timeout).await?;
-        Ok(answer.into_map().filter(|token| token.contains_key("token")))
+        self.asked_for_token(load).await
     }
 
     /// Asks for the content of a token. Returns `None` if it does not count.
     pub async fn token(&self, token: &str) -> Result<Option<Map>, Failure> {
-        let load = map! { "cmd" => "get_token", "token" => token };
-        let answer = self.ask(load, self.settings.publish_timeout).await?;
-        Ok(answer.into_map().filter(|token| token.contains_key("token")))
+        self.asked_for_token(map! { "cmd" => "get_token", "token" => token }).await
+    }
+
+    async fn asked_for_token(&self, load: Map) -> Result<Option<Map>, Failure> {
+        // A future in a box, because a request with an unknown token asks for the token first.
+        let answer = Box::pin(self.ask(load, self.settings.publish_timeout)).await?;
+        let token = answer.into_map().filter(|token| token.contains_key("token"));
+        if let Some(token) = &token {
+            self.own_jobs.learn(token);
+        }
+        Ok(token)
     }
 
     /// Carries out a command. A command in batches has an answer for each minion, the others have one.
