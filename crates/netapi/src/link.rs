@@ -122,6 +122,19 @@ impl Link {
         Ok(token)
     }
 
+    /// Returns a mistake of the client, unless the credentials do not count: facts are only for those who have logged in.
+    async fn mistake(&self, failure: Failure, proof: &Map) -> Failure {
+        let proven = match proof.get_str("token") {
+            Some(token) => self.token(token).await,
+            None => self.make_token(proof.clone()).await,
+        };
+        match proven {
+            Ok(Some(_)) => failure,
+            Ok(None) => Failure::new(401, "Authentication error occurred."),
+            Err(failure) => failure,
+        }
+    }
+
     /// Carries out a command. A command in batches has an answer for each minion, the others have one.
     pub async fn run(&self, command: Command) -> Result<Vec<Value>, Failure> {
         let Command { proof, work } = command;
@@ -190,9 +203,9 @@ impl Link {
     /// Publishes a job, and gathers its returns unless the client does not want to.
     async fn local(&self, job: Local, proof: Map) -> Result<Value, Failure> {
         let mut job = job;
-        let resolved = client::resolve_nodegroups(&mut job.target, &mut job.target_type, &self.nodegroups);
-        resolved.map_err(|error| Failure::bad_request(error.to_string()))?;
-        self.check_jid(&job.jid).await?;
+        if let Err(failure) = self.prepare(&mut job).await {
+            return Err(self.mistake(failure, &proof).await);
+        }
         // Before the job: a minion may return before the answer arrives.
         let events = self.bus.subscribe().await?;
         let patience = self.patience(&job);
@@ -213,6 +226,13 @@ impl Link {
             gather: job.gather_timeout.unwrap_or(self.gather_timeout),
             syndics: self.syndics,
         }
+    }
+
+    /// Finds the minions of groups, and checks the id.
+    async fn prepare(&self, job: &mut Local) -> Result<(), Failure> {
+        let resolved = client::resolve_nodegroups(&mut job.target, &mut job.target_type, &self.nodegroups);
+        resolved.map_err(|error| Failure::bad_request(error.to_string()))?;
+        self.check_jid(&job.jid).await
     }
 
     /// Refuses the id of a job that exists: its returns would be mixed.

@@ -64,6 +64,29 @@ async fn large_bodies_without_a_session_have_little_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn strangers_learn_nothing_about_jobs_and_groups() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    let command = |more: serde_json::Value| {
+        let mut command =
+            json!({"client": "local_async", "tgt": "nosuch", "tgt_type": "nodegroup", "fun": "test.ping"});
+        command.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        command.to_string()
+    };
+    let post = async |path: &str, headers: serde_json::Value, body: String| {
+        let request = json!({"method": "POST", "path": path, "headers": headers, "body": body});
+        running.send(&request).await.status
+    };
+    let kind = json!({"Content-Type": "application/json"});
+    assert_eq!(post("/run", kind.clone(), command(json!({"token": "00"}))).await, 401);
+    let login = |password: &str| json!({"eauth": "auto", "username": "fred", "password": password});
+    assert_eq!(post("/run", kind.clone(), command(login("bad"))).await, 401);
+    assert_eq!(post("/run", kind, command(login("x"))).await, 400);
+    let own = json!({"X-Auth-Token": session, "Content-Type": "application/json"});
+    assert_eq!(post("/", own, command(json!({}))).await, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_another_site_does_not_log_its_visitor_in() {
     let running = Running::start().await;
     let form = "username=fred&password=x&eauth=auto";
