@@ -76,6 +76,17 @@ pub fn page(shared: &Shared) -> String {
     page.single("saltern_returns_not_stored_total", Kind::Counter, help, metrics.not_stored.get());
     let help = "Bytes of the job cache that are in its journal only.";
     page.single("saltern_job_cache_journal_bytes", Kind::Gauge, help, now.waiting);
+    let drift = metrics.drift.all();
+    if !drift.is_empty() {
+        page.metric(
+            "saltern_drift",
+            Kind::Gauge,
+            "Masters of the set that differ from this one for a minute or longer.",
+        );
+        for (kind, masters) in drift {
+            page.sample("saltern_drift", &[("kind", kind)], masters);
+        }
+    }
     process(&mut page, &now.process);
     page.finish()
 }

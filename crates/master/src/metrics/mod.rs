@@ -5,6 +5,7 @@ mod functions;
 pub mod text;
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use figures::{Counter, Named, Times};
@@ -35,6 +36,24 @@ pub struct Metrics {
     pub store_times: Times,
     /// Returns that could not be written to disk.
     pub not_stored: Counter,
+    /// How many other masters of the set differ from this one, by what differs. Only with a set.
+    pub drift: Drifted,
+}
+
+/// How many masters differ in something.
+#[derive(Debug, Default)]
+pub struct Drifted(Mutex<BTreeMap<&'static str, usize>>);
+
+impl Drifted {
+    /// Takes note of how many masters differ in this.
+    pub fn set(&self, kind: &'static str, masters: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, masters);
+    }
+
+    /// Returns all.
+    pub fn all(&self) -> BTreeMap<&'static str, usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Metrics {
@@ -52,6 +71,7 @@ impl Metrics {
             slow: Counter::default(),
             store_times: Times::default(),
             not_stored: Counter::default(),
+            drift: Drifted::default(),
         }
     }
 

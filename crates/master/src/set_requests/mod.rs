@@ -8,6 +8,7 @@ pub mod times;
 
 use std::time::SystemTime;
 
+use share::drift::Kind;
 use tokio::sync::{mpsc, oneshot};
 use value::{Map, Value};
 use wire::MinionId;
@@ -42,6 +43,8 @@ pub enum SetRequest {
     Connected,
     /// What the set does once, and which of it this master does.
     Leases,
+    /// What differs between members that must be alike: in one kind, or at all.
+    Drift(Option<Kind>),
     /// A master that waits becomes a member.
     Accept { name: Option<String>, fingerprint: Option<String>, user: String },
     /// A member leaves the set for good.
@@ -83,6 +86,7 @@ impl SetRequest {
             "who" => Ok(SetRequest::Who(needed("minion")?)),
             "connected" => Ok(SetRequest::Connected),
             "leases" => Ok(SetRequest::Leases),
+            "drift" => text("kind").map(|kind| drift_kind(&kind)).transpose().map(SetRequest::Drift),
             "accept" => {
                 let (name, fingerprint) = (text("name"), text("fingerprint"));
                 Ok(SetRequest::Accept { name, fingerprint, user: user() })
@@ -93,6 +97,13 @@ impl SetRequest {
             other => Err(format!("this master does not know the question {other:?}")),
         }
     }
+}
+
+fn drift_kind(name: &str) -> Result<Kind, String> {
+    Kind::from_name(name).ok_or_else(|| {
+        let known = Kind::ALL.map(Kind::name).join(", ");
+        format!("{name} is not compared: {known} are")
+    })
 }
 
 fn ids(load: &Map) -> Vec<MinionId> {

@@ -70,8 +70,15 @@ impl Worker {
     fn received(&mut self, from: Node, message: Message) {
         match message {
             Message::Here(here) => self.hear_presence(from, here),
-            Message::Digests(digests) => self.compare_presence(from, &digests),
-            Message::Ask(ask) => self.asked(from, &ask),
+            Message::Digests(digests) => {
+                self.compare_presence(from, &digests);
+                self.drift.digests(from, &digests);
+            }
+            Message::Ask(ask) => {
+                self.asked(from, &ask);
+                self.drift.ask(from, &ask);
+            }
+            Message::Answer(answer) => self.drift.answer(from, answer),
             Message::Job(job) => self.take_job(from, job),
             Message::Events(events) => self.take_events(from, events),
             Message::Vote(packed) => self.take_vote(from, &packed),

@@ -39,6 +39,8 @@ impl Worker {
                 self.accept(name.as_deref(), fingerprint.as_deref(), user).map(Value::from)
             }
             SetRequest::Remove { name, user } => self.remove(&name, user).map(Value::from),
+            // Answered elsewhere, when other members have answered.
+            SetRequest::Drift(_) => Err("this question takes a while, and was not passed on".to_owned()),
             SetRequest::RestoreKeys => Ok(self.restore_keys().into()),
             SetRequest::AdoptKeys => Ok(self.adopt_keys().into()),
         }

@@ -4,6 +4,7 @@
 //! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
 //! `commands` answers the runner `saltern`; `earlier` forgets member keys that this host had before it met others; `presence` knows
 //! which minions are connected to which member, and `forward` has members deliver each other's jobs; `events` sends them events;
+//! `drift` compares what is not shared, such as files and access control;
 //! `once` decides which member runs what the set does once; `restart` begins again after a bug;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
 //! others to the caches, and `catch_up` shares what a crash or a full disk has left.
@@ -13,6 +14,7 @@ mod announced;
 mod catch_up;
 mod commands;
 mod data;
+mod drift;
 mod earlier;
 mod events;
 mod forward;
@@ -42,6 +44,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use drift::DriftInbox;
 use events::EventInbox;
 use forward::Inbox;
 use jobs::Caches;
@@ -142,7 +145,8 @@ pub async fn start(
     let model = Model::new(key, records, settings.model, last);
     let (fleet, (inbox, jobs)) = (Arc::new(Fleet::new(node)), Inbox::new());
     let (event_inbox, arriving) = EventInbox::new();
-    let around = (caches, fleet.clone(), inbox.clone(), event_inbox.clone());
+    let (drift, drift_news) = DriftInbox::new();
+    let around = (caches, fleet.clone(), inbox.clone(), event_inbox.clone(), drift.clone());
     let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, around);
     // Watched before the files are compared, so that no change is missed.
     let watch = KeyWatch::new(rt, shared.stores.keys.store());
@@ -159,6 +163,7 @@ pub async fn start(
     let task = rt.spawn(worker::run(owner, work, questions, reports, watch, stop.clone()));
     let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet };
     rt.spawn(presence::watch(shared.clone(), others.worker.clone(), stop.clone()));
+    rt.spawn(drift::run(shared.clone(), others.clone(), drift, drift_news, stop.clone()));
     rt.spawn(forward::run(shared.clone(), others.clone(), inbox, jobs, stop.clone()));
     let patterns = cluster.events.clone();
     rt.spawn(events::run(shared.clone(), others.clone(), patterns, event_inbox, arriving, stop.clone()));

@@ -24,6 +24,7 @@ use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
+use super::drift::DriftInbox;
 use super::events::EventInbox;
 use super::forward::Inbox;
 use super::jobs::{self, Caches};
@@ -39,7 +40,7 @@ use super::unwritten::{Tracked, Unwritten};
 use super::watch::KeyWatch;
 use crate::Shared;
 use crate::maintenance::KEY_TAG;
-use crate::set_requests::SetQuestion;
+use crate::set_requests::{SetQuestion, SetRequest};
 
 /// How many things are done together.
 const TOGETHER: usize = 256;
@@ -120,6 +121,8 @@ pub struct Worker {
     pub(super) forwarded: Inbox,
     /// Where events of other members wait to be fired.
     pub(super) events: EventInbox,
+    /// Where what is about drift goes.
+    pub(super) drift: DriftInbox,
     pub(super) once: Once,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
@@ -136,7 +139,7 @@ impl Worker {
         members: Arc<MemberBook>,
         signed_in: Arc<SignInChanges>,
         unwritten: Arc<Unwritten>,
-        (caches, fleet, forwarded, events): (Caches, Arc<Fleet>, Inbox, EventInbox),
+        (caches, fleet, forwarded, events, drift): (Caches, Arc<Fleet>, Inbox, EventInbox, DriftInbox),
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
         let (started, round) = (Instant::now(), model.last_time());
@@ -164,6 +167,7 @@ impl Worker {
             fleet,
             forwarded,
             events,
+            drift,
             once,
             beat_at: 0,
             came: BTreeMap::new(),
@@ -314,6 +318,7 @@ impl Worker {
             Work::Ended(occasion) => self.ended(&occasion),
             Work::Keys(changed) => self.changed_keys(changed),
             Work::Deleted(id) => self.deleted(&id),
+            Work::Question((SetRequest::Drift(kind), answer)) => self.drift.question(kind, answer),
             Work::Question((request, answer)) => {
                 let result = self.command(request);
                 // Who asked may have gone.
@@ -332,6 +337,7 @@ impl Worker {
         };
         self.presence_link(node, up);
         self.lease_link(node, up);
+        self.drift.link(node, up);
         let called = self.members.called(node);
         let name = self.members.name(node).unwrap_or_else(|| called.clone());
         let word = if up { "linked" } else { "away" };

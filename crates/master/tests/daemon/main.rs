@@ -11,6 +11,7 @@ mod requests;
 mod returns;
 mod sharing;
 mod sharing_commands;
+mod sharing_drift;
 mod sharing_events;
 mod sharing_jobs;
 mod sharing_once;

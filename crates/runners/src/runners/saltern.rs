@@ -17,8 +17,8 @@ pub static MODULE: Module = Module::new(
     "saltern",
     "Jobs that wait for minions that are away, the masters that share with this one, who may do what, and how the master is.",
     &[
-        &ACCEPT, &ACCESS, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &REMOVE, &SETTLE,
-        &STATUS, &UNDO, &WAITING, &WHO,
+        &ACCEPT, &ACCESS, &CONFLICTS, &DECISIONS, &DRIFT, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &REMOVE,
+        &SETTLE, &STATUS, &UNDO, &WAITING, &WHO,
     ],
 );
 
@@ -188,6 +188,24 @@ async fn undo(
     yes: Option<Value>,
 ) -> Result<Value> {
     sharing(ctx, map! { "what" => "undo", "by" => by, "since" => since, "about" => about, "yes" => yes }).await
+}
+
+/// Returns in what other masters of the set differ from this one: files, pillar, repositories, access control, options. Nothing is
+/// repaired.
+///
+/// kind
+///     `files`, `pillar`, `git`, `acl`, `config`, `schedule`, `reactor`, `extmods`, `master_key` or `version`: shows which paths or
+///     options differ, up to 1,000 of them, and on which master. Contents and values are not shown.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.drift
+///     salt-run saltern.drift pillar
+#[function]
+async fn drift(ctx: &RunnerContext, kind: Option<String>) -> Result<Value> {
+    sharing(ctx, map! { "what" => "drift", "kind" => kind }).await
 }
 
 /// Returns the masters that want to link with this one and could not prove that they belong to the set, with the fingerprint of

@@ -64,6 +64,10 @@ impl Worker {
         }
         let mut shown =
             map! { "cluster_id" => self.settings.cluster_id.as_str(), "masters" => members, "keys" => keys };
+        let drift = self.drift.lines();
+        if !drift.is_empty() {
+            shown.insert("drift", drift);
+        }
         if !others.is_empty() {
             shown.insert("others", others);
         }
