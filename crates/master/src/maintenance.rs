@@ -154,6 +154,10 @@ async fn clean(shared: &Arc<Shared>) {
         }
         report("expired tokens", stores.tokens.clean(now).map(drop));
         shared.logins.owners.forget_expired(now);
+        // Somebody may have deleted files of tokens.
+        if let Some(outgoing) = &shared.outgoing {
+            outgoing.tokens();
+        }
         update_files(&shared);
         let accepted = u64::try_from(stores.accepted_ids().len()).unwrap_or(u64::MAX);
         daemon::check_open_files(accepted, stores.config.network.max_open_files);

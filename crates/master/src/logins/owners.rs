@@ -39,16 +39,17 @@ impl Default for Owners {
 }
 
 impl Owners {
-    /// Removes the oldest tokens of the user of a new one, if there are too many.
+    /// Removes the oldest tokens of the user of a new one, if there are too many, and returns them.
     ///
     /// # Errors
     /// When a token cannot be removed.
-    pub fn add(&self, tokens: &TokenStore, new: &Map, now: SystemTime) -> store::Result<()> {
+    pub fn add(&self, tokens: &TokenStore, new: &Map, now: SystemTime) -> store::Result<Vec<String>> {
         self.read(tokens, now)?;
-        for old in self.note(new, now) {
-            tokens.remove(&old)?;
+        let too_many = self.note(new, now);
+        for old in &too_many {
+            tokens.remove(old)?;
         }
-        Ok(())
+        Ok(too_many)
     }
 
     /// Forgets tokens that have expired.

@@ -84,6 +84,15 @@ impl Written {
 /// The data of a minion that changed: which part, and whose.
 pub type ChangedData = (&'static str, MinionId);
 
+/// Which tokens may have changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ChangedTokens {
+    /// These.
+    pub texts: BTreeSet<String>,
+    /// All of them may have.
+    pub any: bool,
+}
+
 /// What waits for the worker.
 pub struct Outgoing {
     directory: PathBuf,
@@ -114,6 +123,7 @@ struct Queue {
     jobs: VecDeque<(Key, Written)>,
     bytes: usize,
     data: BTreeSet<ChangedData>,
+    tokens: ChangedTokens,
 }
 
 /// What the worker takes at once.
@@ -121,6 +131,7 @@ struct Queue {
 pub struct Batch {
     pub jobs: Vec<(Key, Written)>,
     pub data: Vec<ChangedData>,
+    pub tokens: ChangedTokens,
     /// Files that name nothing else than this and what was taken before.
     finished: Vec<Arc<LogFile>>,
 }
@@ -225,6 +236,18 @@ impl Outgoing {
         }
     }
 
+    /// Notes that a token was made or removed.
+    pub fn token(&self, text: &str) {
+        self.queue().tokens.texts.insert(text.to_owned());
+        self.more.notify_one();
+    }
+
+    /// Notes that any tokens may have been made or removed.
+    pub fn tokens(&self) {
+        self.queue().tokens.any = true;
+        self.more.notify_one();
+    }
+
     /// Notes what was written under one key, to be taken together.
     fn note(&self, key: Option<Key>, mut all: Vec<Written>) {
         let Some(key) = key else { return };
@@ -276,6 +299,7 @@ impl Outgoing {
         {
             batch.data.push(data);
         }
+        batch.tokens = std::mem::take(&mut queue.tokens);
         let (all_jobs, all) = (queue.jobs.is_empty(), queue.jobs.is_empty() && queue.data.is_empty());
         drop(queue);
         if all_jobs {

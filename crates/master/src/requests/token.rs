@@ -74,7 +74,11 @@ fn store(shared: &Shared, user: &str, backend: &str, checked: Checked, life: Dur
     loop {
         token.insert("token", hash.hex(&stores.rt.bytes::<RANDOM>()));
         if stores.tokens.store(&token)? {
-            shared.logins.owners.add(&stores.tokens, &token, now)?;
+            let removed = shared.logins.owners.add(&stores.tokens, &token, now)?;
+            if let Some(outgoing) = &shared.outgoing {
+                let made = token.get_str("token").into_iter();
+                made.chain(removed.iter().map(String::as_str)).for_each(|text| outgoing.token(text));
+            }
             return Ok(token);
         }
     }

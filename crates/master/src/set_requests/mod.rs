@@ -35,6 +35,8 @@ pub enum SetRequest {
     Announce { ids: Vec<MinionId>, user: String },
     /// Key files have been changed, or `deleted`: the answer says what could not be stored.
     Confirm { ids: Vec<MinionId>, deleted: bool },
+    /// The files of tokens have been changed.
+    TokensChanged,
     /// Masters that wait to be accepted.
     Waiting,
     /// The masters that a minion is connected to.
@@ -82,6 +84,7 @@ impl SetRequest {
                 Ok(SetRequest::Announce { ids: ids(load), user })
             }
             "confirm" => Ok(SetRequest::Confirm { ids: ids(load), deleted: load.get("deleted") == Some(&true.into()) }),
+            "tokens_changed" => Ok(SetRequest::TokensChanged),
             "waiting" => Ok(SetRequest::Waiting),
             "who" => Ok(SetRequest::Who(needed("minion")?)),
             "connected" => Ok(SetRequest::Connected),

@@ -29,6 +29,7 @@ impl Worker {
                 Ok(true.into())
             }
             SetRequest::Confirm { ids, deleted } => Ok(self.confirm(&ids, deleted).into()),
+            SetRequest::TokensChanged => Ok(self.look_at_tokens().into()),
             SetRequest::Waiting => Ok(self.waiting().into()),
             SetRequest::Who(minion) => Ok(self.who(&minion).into()),
             SetRequest::Connected => {

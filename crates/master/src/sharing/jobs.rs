@@ -1,4 +1,5 @@
-//! Jobs, returns and data of minions: what this master wrote becomes records, and records of others are written to its caches.
+//! Jobs, returns, data of minions and tokens: what this master wrote becomes records, and records of others are written to its
+//! caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -81,6 +82,11 @@ impl Caches {
         }
     }
 
+    /// Returns whether a record is still to be written.
+    pub(super) fn lack(&self, class: Class, key: &Key) -> bool {
+        self.unwritten.contains(&(class, key.clone()))
+    }
+
     /// Forgets the names of records that are in the caches. `has_arrived` says whether there are new ones.
     fn forget_arrived(&mut self, has_arrived: impl FnOnce() -> bool) -> std::io::Result<()> {
         if self.unwritten.is_empty() {
@@ -102,9 +108,9 @@ impl Caches {
     }
 }
 
-/// Returns whether records of a class are also in a cache of the master.
+/// Returns whether records of a class are also in a cache of the master, or in the directory of tokens.
 pub fn is_cached(class: Class) -> bool {
-    class.is_timed() || class == Class::Data
+    class.is_timed() || matches!(class, Class::Data | Class::Token)
 }
 
 /// Returns the ids of keys whose files are gone.
@@ -118,7 +124,7 @@ pub fn deleted(changes: &[Change]) -> Vec<Key> {
 }
 
 /// Why a record is not in the caches.
-enum NotWritten {
+pub(super) enum NotWritten {
     /// The disk refuses it, so it is tried again.
     Failed(String),
     /// Whoever wrote it made a mistake.
@@ -139,6 +145,7 @@ impl Worker {
         let mut batch = outgoing.take();
         let mut changes = self.job_changes(std::mem::take(&mut batch.jobs));
         changes.extend(batch.data.iter().filter_map(|(part, id)| self.data_change(part, id)));
+        changes.extend(self.token_changes(&std::mem::take(&mut batch.tokens)));
         let stored = self.write_records(changes);
         let again = self.again();
         if !stored {
@@ -161,10 +168,10 @@ impl Worker {
         let logged = std::mem::replace(&mut self.caches.records_fail, !stored);
         match self.caches.not_stored.take() {
             Some((count, reason)) if stored => {
-                warn!("{count} records of jobs and minion data are not shared: {reason}")
+                warn!("{count} records of jobs, minion data and tokens are not shared: {reason}")
             }
             Some((_, reason)) if !logged => {
-                error!("jobs and minion data are shared once records can be stored: {reason}");
+                error!("jobs, minion data and tokens are shared once records can be stored: {reason}");
             }
             _ => {}
         }
@@ -215,12 +222,13 @@ impl Worker {
         if !is_cached(class) {
             return;
         }
+        // The key of a token is the token.
+        let key = if class == Class::Token { "…" } else { record.key.as_str() };
         match self.write_record(record) {
             Ok(()) => {}
-            Err(NotWritten::Malformed) => warn!("the {class} {} of another master cannot be read", record.key),
+            Err(NotWritten::Malformed) => warn!("the {class} {key} of another master cannot be read"),
             Err(NotWritten::Failed(reason)) => {
                 if !std::mem::replace(&mut self.caches.caches_fail, true) {
-                    let key = &record.key;
                     error!(
                         "the {class} {key} of another master, and perhaps others, are not in the caches yet: {reason}"
                     );
@@ -236,6 +244,9 @@ impl Worker {
         let shared: &Shared = &shared;
         if let Content::Data(value) = &record.content {
             return self.write_data(key, value.as_ref()).ok_or(NotWritten::Malformed)?.map_err(NotWritten::from);
+        }
+        if let Content::Token { token, expires } = &record.content {
+            return self.write_token(key, token.as_ref(), *expires);
         }
         let name = key.parts().map_or(key.as_str(), |(jid, _)| jid);
         let jid = Jid::new(name).map_err(|_| NotWritten::Malformed)?;

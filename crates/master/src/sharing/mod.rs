@@ -6,8 +6,8 @@
 //! which minions are connected to which member, and `forward` has members deliver each other's jobs; `events` sends them events;
 //! `drift` compares what is not shared, such as files and access control;
 //! `once` decides which member runs what the set does once; `restart` begins again after a bug;
-//! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
-//! others to the caches, and `catch_up` shares what a crash or a full disk has left.
+//! `outgoing` takes what requests write to the job cache and the data cache, `jobs`, `data` and `tokens` make records of it and write
+//! those of others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
 mod actions;
 mod announced;
@@ -28,6 +28,7 @@ mod presence;
 mod restart;
 mod settings;
 mod slots;
+mod tokens;
 mod unwritten;
 mod watch;
 mod worker;

@@ -15,9 +15,9 @@ use crate::outgoing::{shares_data, shares_jobs};
 use crate::{Error, Stores, listen};
 
 /// The classes of records that are always shared.
-const SHARED: [Class; 3] = [Class::Members, Class::Keys, Class::Claim];
+const SHARED: [Class; 4] = [Class::Members, Class::Keys, Class::Token, Class::Claim];
 
-/// Those that are shared if jobs are kept in a cache of this master. All others come later.
+/// Those that are shared if jobs are kept in a cache of this master.
 const JOBS: [Class; 4] = [Class::Job, Class::Expected, Class::Return, Class::End];
 
 /// The settings of a master that shares.

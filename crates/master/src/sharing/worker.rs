@@ -223,6 +223,7 @@ impl Worker {
         }
         self.forget_written();
         self.changed_while_down(directories);
+        self.look_at_tokens();
         self.renew_members();
         self.start_duties();
     }

@@ -10,14 +10,14 @@ use crate::common::{Master, event, jobs, open_house};
 use crate::logged::{self, SECRET};
 
 /// The password of fred and ann in the file.
-const RIGHT: &str = "pw-never-told-right";
+pub const RIGHT: &str = "pw-never-told-right";
 const WRONG: &str = "pw-never-told-wrong";
 
 /// The secret of the backend `sharedsecret`.
 const SHARED: &str = "pw-never-told-shared";
 
 /// Options of a master with three backends, and the directory with the file.
-fn options() -> (TempDir, Map) {
+pub fn options() -> (TempDir, Map) {
     logged::keep();
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("passwords");
@@ -40,7 +40,7 @@ fn options() -> (TempDir, Map) {
     (place, options)
 }
 
-fn login(username: impl Into<Value>, password: impl Into<Value>) -> Map {
+pub fn login(username: impl Into<Value>, password: impl Into<Value>) -> Map {
     map! { "eauth" => "file", "username" => username, "password" => password }
 }
 
@@ -55,23 +55,23 @@ fn publish(fun: impl Into<Value>, arg: Value, proof: Map) -> Map {
     }
 }
 
-fn call(cmd: &str, fun: &str, proof: Map) -> Map {
+pub fn call(cmd: &str, fun: &str, proof: Map) -> Map {
     let mut load = map! { "cmd" => cmd, "fun" => fun, "kwarg" => Map::new(), "arg" => list![] };
     load.update(proof);
     load
 }
 
-fn make_token(proof: Map) -> Map {
+pub fn make_token(proof: Map) -> Map {
     let mut load = map! { "cmd" => "mk_token" };
     load.update(proof);
     load
 }
 
-fn token(token: impl Into<Value>) -> Map {
+pub fn token(token: impl Into<Value>) -> Map {
     map! { "token" => token }
 }
 
-fn refusal(name: &str, message: &str) -> Value {
+pub fn refusal(name: &str, message: &str) -> Value {
     map! { "error" => map! { "name" => name, "message" => message } }.into()
 }
 

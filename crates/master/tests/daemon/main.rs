@@ -15,5 +15,6 @@ mod sharing_drift;
 mod sharing_events;
 mod sharing_jobs;
 mod sharing_once;
+mod sharing_tokens;
 mod sign_in;
 mod status;

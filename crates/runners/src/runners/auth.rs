@@ -1,13 +1,18 @@
 //! `auth` — tokens of users who log in with `external_auth`.
 
+use std::time::Duration;
+
 use client::{LocalClient, settings};
 use exec::{Error, KwArgs, Result, function};
 use store::Layout;
 use store::tokens::TokenStore;
-use value::Value;
+use value::{Value, map};
 
 use crate::context::failed;
 use crate::{Module, RunnerContext};
+
+/// How long the master may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The functions of the runner `auth`.
 pub static MODULE: Module =
@@ -64,7 +69,22 @@ async fn del_token(ctx: &RunnerContext, token: String) -> Result<bool> {
             removed => removed.map_err(failed),
         }
     };
-    ctx.blocking(remove).await
+    let removed = ctx.blocking(remove).await?;
+    if removed {
+        tell_other_masters(ctx).await;
+    }
+    Ok(removed)
+}
+
+/// Has a master that shares revoke the token on the others at once. Otherwise it sees within a minute that the file is gone.
+async fn tell_other_masters(ctx: &RunnerContext) {
+    let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+    let told = client.sharing(map! { "what" => "tokens_changed" });
+    match tokio::time::timeout(PATIENCE, told).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!("other masters are not told yet of a deleted token: {error}"),
+        Err(_) => tracing::warn!("other masters are not told yet of a deleted token: the master does not answer"),
+    }
 }
 
 #[cfg(test)]

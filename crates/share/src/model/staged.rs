@@ -26,7 +26,7 @@ fn bound(class: Class) -> Option<(u64, u64)> {
         Class::Members => Some((99, Seen::MAX_NODES as u64)),
         Class::Keys => Some((1_000_000, 4_000_000)),
         Class::Denied => Some((1_000_000, 1_000_000)),
-        Class::Claim => Some((100_000, 100_000)),
+        Class::Claim | Class::Token => Some((100_000, 100_000)),
         _ => None,
     }
 }
