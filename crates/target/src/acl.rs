@@ -3,7 +3,8 @@
 //! As in Salt, all regular expressions here match from the start only: `test.ping` also allows `test.pingx`. An invalid one
 //! matches nothing.
 
-use std::collections::HashSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
 
 use value::{Map, Value};
 
@@ -30,23 +31,36 @@ pub struct Publication<'a> {
 ///
 /// Salt grants a compound command as soon as one of its functions is granted.
 pub fn publish_allowed(list: &[Value], request: &Publication, checker: &Checker) -> bool {
+    let patterns = Patterns::default();
+    // Each is expanded once, and only if it is needed, whatever the number of functions is.
+    let covers: Vec<OnceCell<bool>> = list.iter().map(|_| OnceCell::new()).collect();
+    let covers = |place: usize, target: &str| *covers[place].get_or_init(|| target_covers(target, request, checker));
     !request.functions.is_empty()
         && request.functions.iter().enumerate().all(|(place, function)| {
             // A function without arguments in the request has none; an entry that requires some does not grant it.
-            let arguments = split_keywords(request.arguments.get(place).map_or(&[][..], Vec::as_slice));
-            list.iter().any(|entry| entry_grants(entry, function, &arguments, request, checker))
+            let (positional, named) = split_keywords(request.arguments.get(place).map_or(&[][..], Vec::as_slice));
+            list.iter().enumerate().any(|(place, entry)| match entry {
+                Value::Str(pattern) => patterns.match_function(pattern, function),
+                Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
+                    covers(place, target) && patterns.grant(conditions, function, &positional, Some(&named))
+                }),
+                _ => false,
+            })
         })
 }
 
 /// Returns whether the list could grant the functions on some minions. This is cheap: no target is expanded.
 pub fn functions_allowed(list: &[Value], functions: &[String]) -> bool {
+    let patterns = Patterns::default();
     let grants = |entry: &Value, function: &str| match entry {
-        Value::Str(pattern) => function_matches(pattern, function),
+        Value::Str(pattern) => patterns.match_function(pattern, function),
         Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
             !target.starts_with('@')
                 && one_or_many(conditions).iter().any(|condition| match condition {
-                    Value::Str(pattern) => function_matches(pattern, function),
-                    Value::Map(map) => single(map).is_some_and(|(pattern, _)| function_matches(pattern, function)),
+                    Value::Str(pattern) => patterns.match_function(pattern, function),
+                    Value::Map(map) => {
+                        single(map).is_some_and(|(pattern, _)| patterns.match_function(pattern, function))
+                    }
                     _ => false,
                 })
         }),
@@ -119,19 +133,52 @@ fn matched(checker: &Checker, target: &Value, kind: TargetType, delimiter: &str)
     }
 }
 
-fn entry_grants(
-    entry: &Value,
-    function: &str,
-    (positional, named): &(Vec<Value>, Map),
-    request: &Publication,
-    checker: &Checker,
-) -> bool {
-    match entry {
-        Value::Str(pattern) => function_matches(pattern, function),
-        Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
-            target_covers(target, request, checker) && conditions_grant(conditions, function, positional, Some(named))
-        }),
-        _ => false,
+/// The regular expressions of a list, each compiled once for a request. An invalid one matches nothing, as in Salt.
+#[derive(Default)]
+struct Patterns(RefCell<HashMap<String, Option<PyRegex>>>);
+
+impl Patterns {
+    fn match_function(&self, pattern: &str, text: &str) -> bool {
+        let mut compiled = self.0.borrow_mut();
+        if !compiled.contains_key(pattern) {
+            compiled.insert(pattern.to_owned(), PyRegex::new(pattern).ok());
+        }
+        compiled.get(pattern).and_then(Option::as_ref).is_some_and(|regex| regex.is_match(text))
+    }
+
+    fn grant(&self, conditions: &Value, function: &str, positional: &[Value], named: Option<&Map>) -> bool {
+        one_or_many(conditions).iter().any(|condition| match condition {
+            Value::Str(pattern) => self.match_function(pattern, function),
+            Value::Map(map) => single(map).is_some_and(|(pattern, demands)| {
+                self.match_function(pattern, function)
+                    && one_or_many(demands).iter().any(|demand| self.arguments_meet(demand, positional, named))
+            }),
+            _ => false,
+        })
+    }
+
+    /// Compares arguments one by one: a missing one fails, extra ones are free, and an empty condition accepts any.
+    fn arguments_meet(&self, demand: &Value, positional: &[Value], named: Option<&Map>) -> bool {
+        let Value::Map(demand) = demand else { return false };
+        let fits = |pattern: &Value, found: Option<&Value>| match (pattern, found) {
+            // A condition on an argument that was not given is not met; otherwise leaving it out would bypass the
+            // condition.
+            (_, None) => false,
+            (Value::Null, Some(_)) => true,
+            (Value::Str(pattern), Some(found)) => self.match_function(pattern, &found.to_string()),
+            _ => false,
+        };
+        let request = demand.get("args").map_or(&[][..], one_or_many);
+        let positions = request.iter().enumerate().all(|(place, pattern)| fits(pattern, positional.get(place)));
+        positions
+            && match demand.get("kwargs") {
+                Some(Value::Map(request)) => {
+                    request.iter().all(|(name, pattern)| fits(pattern, named.and_then(|named| named.get_value(name))))
+                }
+                None | Some(Value::Null) => true,
+                // A malformed condition grants nothing.
+                Some(_) => false,
+            }
     }
 }
 
@@ -227,13 +274,14 @@ pub fn call_allowed(list: &[Value], call: &Call) -> Result<bool, BadSyntax> {
         return Ok(false);
     }
     let (module, name) = call.function.split_once('.').filter(|(_, name)| !name.contains('.')).ok_or(BadSyntax)?;
+    let patterns = Patterns::default();
     Ok(list.iter().any(|entry| match entry {
         Value::Str(text) => {
             text.strip_prefix('@').is_some_and(|granted| granted == module || call.form.names().contains(&granted))
         }
         Value::Map(map) => single(map).is_some_and(|(key, conditions)| {
             let Some(granted) = key.strip_prefix('@') else { return false };
-            let grants = |name| conditions_grant(conditions, name, call.arguments, call.keywords);
+            let grants = |name| patterns.grant(conditions, name, call.arguments, call.keywords);
             (granted == module && grants(name)) || (call.form.names().contains(&granted) && grants(call.function))
         }),
         _ => false,
@@ -296,44 +344,9 @@ fn single(map: &Map) -> Option<(&str, &Value)> {
     Some((key.as_str()?, value))
 }
 
-fn conditions_grant(conditions: &Value, function: &str, positional: &[Value], named: Option<&Map>) -> bool {
-    one_or_many(conditions).iter().any(|condition| match condition {
-        Value::Str(pattern) => function_matches(pattern, function),
-        Value::Map(map) => single(map).is_some_and(|(pattern, demands)| {
-            function_matches(pattern, function)
-                && one_or_many(demands).iter().any(|demand| arguments_meet(demand, positional, named))
-        }),
-        _ => false,
-    })
-}
-
 fn one_or_many(value: &Value) -> &[Value] {
     match value {
         Value::List(items) => items,
         other => std::slice::from_ref(other),
     }
-}
-
-/// Compares arguments one by one: a missing one fails, extra ones are free, and an empty condition accepts any.
-fn arguments_meet(demand: &Value, positional: &[Value], named: Option<&Map>) -> bool {
-    let Value::Map(demand) = demand else { return false };
-    let fits = |pattern: &Value, found: Option<&Value>| match (pattern, found) {
-        // A condition on an argument that was not given is not met; otherwise leaving it out would bypass the
-        // condition.
-        (_, None) => false,
-        (Value::Null, Some(_)) => true,
-        (Value::Str(pattern), Some(found)) => function_matches(pattern, &found.to_string()),
-        _ => false,
-    };
-    let request = demand.get("args").map_or(&[][..], one_or_many);
-    let positions = request.iter().enumerate().all(|(place, pattern)| fits(pattern, positional.get(place)));
-    positions
-        && match demand.get("kwargs") {
-            Some(Value::Map(request)) => {
-                request.iter().all(|(name, pattern)| fits(pattern, named.and_then(|named| named.get_value(name))))
-            }
-            None | Some(Value::Null) => true,
-            // A malformed condition grants nothing.
-            Some(_) => false,
-        }
 }

@@ -268,6 +268,27 @@ fn a_compound_command_needs_a_grant_for_each_function() {
     assert!(!acl::publish_allowed(items(&list![".*"]), &Publication { functions: &[], ..wanted }, &checker));
 }
 
+/// Compiling an expression or expanding a target for each function took minutes.
+#[test]
+fn many_functions_cost_little() {
+    let (minions, nodegroups) = (Recorded::new(), groups());
+    let checker = Checker::new(&minions, &nodegroups, true);
+    let (target, functions) = (Value::from("web1"), vec!["test.ping".to_owned(); 50_000]);
+    let mut entries: Vec<Value> = (0..20).map(|number| format!("cmd{number}.*").into()).collect();
+    entries.push(map! { "web* or G@os:none" => list![map! { "test.ping" => map! { "args" => list![] } }] }.into());
+    let wanted = Publication {
+        functions: &functions,
+        arguments: &[],
+        target: &target,
+        kind: TargetType::Glob,
+        delimiter: DEFAULT_DELIMITER,
+        minions: None,
+    };
+    assert!(acl::functions_allowed(&entries, &functions) && acl::publish_allowed(&entries, &wanted, &checker));
+    entries.pop();
+    assert!(!acl::publish_allowed(&entries, &wanted, &checker));
+}
+
 /// Minions decide what is a keyword argument, so a condition must look at the same ones.
 #[test]
 fn conditions_are_about_the_arguments_that_the_function_gets() {

@@ -41,6 +41,14 @@ impl Data {
             Data::Mapping(_) => "mapping",
         }
     }
+
+    /// Returns the length of the text of a scalar, in bytes.
+    pub(crate) fn text_len(&self) -> usize {
+        match self {
+            Data::Scalar(text) => text.len(),
+            Data::Sequence(_) | Data::Mapping(_) => 0,
+        }
+    }
 }
 
 /// All nodes of a document. An alias refers to the same [`Id`] again.

@@ -17,10 +17,12 @@ use crate::compose::{Data, Graph, Id, MAX_DEPTH};
 use crate::error::{Error, Kind, Mark, Report};
 use crate::resolve;
 
-/// The number of values that a document may grow to through aliases, whatever its size.
-const MAX_EXPANDED: usize = 1_000_000;
-/// Above that, the number of values per node that is written in the document.
-const EXPANSION: usize = 10;
+/// The bytes that a document may grow to through aliases, whatever its size.
+const MAX_EXPANDED: usize = 8 << 20;
+/// The factor by which a larger document may grow. Each node costs once when it is assembled, and a key twice.
+const EXPANSION: usize = 4;
+/// What a value costs, without its text.
+const VALUE_COST: usize = 32;
 /// Where the description of a node in a message is truncated, in bytes: aliases could make it endless.
 const MAX_SHOWN: usize = 4096;
 /// Python refuses longer decimal integers.
@@ -28,16 +30,27 @@ const MAX_INT_DIGITS: usize = 4300;
 
 /// Constructs the value of a document.
 pub(crate) fn construct(graph: Graph, root: Id, name: &str) -> Result<Value, Error> {
-    let count = graph.nodes.len();
+    let written: usize = graph.nodes.iter().map(|node| VALUE_COST + node.data.text_len()).sum();
     let mut constructor = Constructor {
         nodes: graph.nodes.into_iter().map(|node| Slot { node, built: Built::Nothing, uses: 0 }).collect(),
         name,
         waiting: VecDeque::new(),
         // A large document without aliases must not hit the bound that stops small ones with many.
-        budget: MAX_EXPANDED.max(count.saturating_mul(EXPANSION)),
+        budget: MAX_EXPANDED.max(written.saturating_mul(EXPANSION)),
     };
     constructor.run(root)?;
     constructor.assemble(root, 0, false)
+}
+
+/// Returns about how many bytes a value takes that is made from a scalar or a set.
+fn cost(value: &Value) -> usize {
+    VALUE_COST
+        + match value {
+            Value::Str(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            Value::List(items) => items.iter().map(cost).sum(),
+            _ => 0,
+        }
 }
 
 struct Slot {
@@ -64,6 +77,7 @@ struct Constructor<'a> {
     name: &'a str,
     /// Containers whose children are not constructed yet.
     waiting: VecDeque<Id>,
+    /// How many bytes of values may still be made.
     budget: usize,
 }
 
@@ -168,6 +182,8 @@ impl Constructor<'_> {
                 return Err(self.error_in(IN_MAPPING, id, problem, key_node));
             };
             let key = key.clone();
+            // Maps that are merged into many others multiply their keys.
+            self.charge(&key)?;
             // Before the check for duplicates, as in Salt: an error in the value is reported first.
             self.object(value_node)?;
             // PyYAML would let the last one win. Salt refuses duplicates, because an id that occurs twice would
@@ -202,7 +218,7 @@ impl Constructor<'_> {
                 }
                 merged.extend(self.merge_source(id, value, depth)?);
                 // Merges multiply like aliases: each `<<` can double the entries of the one before.
-                if merged.len() > self.budget {
+                if merged.len() > self.budget / VALUE_COST {
                     return Err(self.too_large());
                 }
                 continue;
@@ -272,7 +288,10 @@ impl Constructor<'_> {
             return Err(self.error(id, format!("lists and maps are nested deeper than {MAX_DEPTH} levels")));
         }
         // Assembling follows aliases, so that this is where a small text can grow without bound.
-        self.budget = self.budget.checked_sub(1).ok_or_else(|| self.too_large())?;
+        self.spend(match &self.nodes[id].built {
+            Built::Whole(value) => cost(value),
+            _ => VALUE_COST,
+        })?;
         let slot = &mut self.nodes[id];
         if !keep {
             slot.uses = slot.uses.saturating_sub(1);
@@ -304,6 +323,7 @@ impl Constructor<'_> {
             Built::Map(entries) => {
                 let mut map = Map::with_capacity(entries.len());
                 for (key, node) in entries {
+                    self.charge(&key)?;
                     map.insert(key, self.assemble(node, depth, keep)?);
                 }
                 Value::Map(map)
@@ -320,6 +340,15 @@ impl Constructor<'_> {
                 return Err(self.error(id, "found unconstructable recursive node".into()));
             }
         })
+    }
+
+    fn charge(&mut self, value: &Value) -> Result<(), Error> {
+        self.spend(cost(value))
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), Error> {
+        self.budget = self.budget.checked_sub(bytes).ok_or_else(|| self.too_large())?;
+        Ok(())
     }
 
     fn too_large(&self) -> Error {

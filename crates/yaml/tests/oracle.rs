@@ -158,6 +158,21 @@ fn hostile_texts_are_refused_quickly() {
         laughs.push_str(&format!("a{level}: &a{level} [{before}]\n"));
     }
     assert!(load(&laughs, UNNAMED).unwrap_err().to_string().contains("grows too large"));
+    // One long text, many times: as a value, and as a key of maps that are merged.
+    let text = "x".repeat(300_000);
+    let many = |item: &str| vec![item; 300].join(", ");
+    for long in [
+        format!("a: &a {text}\nb: [{}]", many("*a")),
+        format!("a: &a [{text}]\nb: [{}]", many("*a")),
+        format!("a: &a {{? {text} : 1}}\nb: [{}]", many("{<<: *a}")),
+        format!("a: &a !!set {{? {text} }}\nb: [{}]", many("*a")),
+    ] {
+        let refused = load(&long, UNNAMED).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("grows too large"), "{}: {refused}", &long[..20]);
+    }
+    // A long document without aliases, and one with some.
+    let plain = format!("[{}]", many(&format!("{{a: {}, b: 1}}", &text[..3_000])));
+    assert!(load(&plain, UNNAMED).is_ok() && load(&format!("a: &a {text}\nb: [*a, *a, *a, *a]"), UNNAMED).is_ok());
     // As a key, the whole structure would be printed in the message.
     let as_key = laughs.replace("a11: &a11 [", "? [");
     let message = load(&as_key, UNNAMED).unwrap_err().to_string();
