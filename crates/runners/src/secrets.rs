@@ -1,4 +1,4 @@
-//! Passwords and tokens in calls of the runner `auth`. Events and the job cache have many readers, so they show none.
+//! Passwords and tokens in calls of the runner `auth` and in options. Events and the job cache have many readers, so they show none.
 
 use exec::Call;
 use value::{Map, Value};
@@ -8,6 +8,49 @@ const HIDDEN: &str = "(hidden)";
 
 /// The fields that are no secrets.
 const OPEN: [&str; 6] = ["username", "eauth", "name", "start", "expire", "token_expire"];
+
+/// How the names of options end whose values are secrets.
+const SECRET_ENDS: [&str; 12] = [
+    "password",
+    "passwd",
+    "_pass",
+    ".pass",
+    "bindpw",
+    "secret",
+    "secret_key",
+    "api_key",
+    "private_key",
+    "_token",
+    ".token",
+    "credentials",
+];
+
+/// Replaces the values of options that are secrets by their names, at any depth.
+pub fn hide_options(options: &mut Map) {
+    let names: Vec<Value> = options.keys().cloned().collect();
+    for name in names {
+        let is_secret = name.as_str().is_some_and(is_secret);
+        if let Some(value) = options.get_value_mut(&name) {
+            match is_secret && !matches!(value, Value::Map(_) | Value::List(_) | Value::Null | Value::Bool(_)) {
+                true => *value = HIDDEN.into(),
+                false => hide_within(value),
+            }
+        }
+    }
+}
+
+fn hide_within(value: &mut Value) {
+    match value {
+        Value::Map(map) => hide_options(map),
+        Value::List(items) => items.iter_mut().for_each(hide_within),
+        _ => {}
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["pass", "token"].contains(&name.as_str()) || SECRET_ENDS.iter().any(|end| name.ends_with(end))
+}
 
 fn concerns(fun: &str) -> bool {
     fun.starts_with("auth.")
@@ -49,6 +92,23 @@ mod tests {
     use value::{list, map};
 
     use super::*;
+
+    #[test]
+    fn options_that_are_secrets_are_hidden_at_any_depth() {
+        let mut options = map! {
+            "sharedsecret" => "s", "auth.ldap.bindpw" => "s", "mysql.pass" => "s", "GITFS_PASSWORD" => "s", "token_dir" => "/t",
+            "token_expire" => 5, "cluster_secret" => "", "publisher_acl" => map! { "pass" => list!["test.*"] },
+            "ext_pillar" => list![map! { "vault" => map! { "token" => "s", "url" => "u" } }], "gitfs_privkey" => "/k",
+        };
+        hide_options(&mut options);
+        let hidden = map! {
+            "sharedsecret" => HIDDEN, "auth.ldap.bindpw" => HIDDEN, "mysql.pass" => HIDDEN, "GITFS_PASSWORD" => HIDDEN,
+            "token_dir" => "/t", "token_expire" => 5, "cluster_secret" => HIDDEN,
+            "publisher_acl" => map! { "pass" => list!["test.*"] },
+            "ext_pillar" => list![map! { "vault" => map! { "token" => HIDDEN, "url" => "u" } }], "gitfs_privkey" => "/k",
+        };
+        assert_eq!(options, hidden);
+    }
 
     #[test]
     fn only_the_runner_auth_has_secrets() {

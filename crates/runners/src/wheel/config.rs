@@ -6,19 +6,22 @@ use exec::{Error, Result, function};
 use value::{Map, Value};
 
 use crate::context::failed;
-use crate::{Module, WheelContext};
+use crate::{Module, WheelContext, secrets};
 
 /// The wheel functions `config.*`.
 pub static MODULE: Module = Module::new("config", "The master's configuration.", &[&APPLY, &UPDATE_CONFIG, &VALUES]);
 
-/// Returns the current options of the files.
+/// Returns the current options of the files. Passwords and other secrets are hidden.
 #[function]
 async fn values(ctx: &WheelContext) -> Result<Map> {
     ctx.blocking(|ctx| {
         // Fresh from the files: the running master's options may be older, and operators ask before a restart.
         let source = config::Source { path: ctx.config.paths.conf_file.clone() };
         let config = config::Master::load(&source, &config::LoadOptions::default()).map_err(failed)?;
-        Ok(config.raw)
+        let mut options = config.raw;
+        // The result is an event and a job, which more people may read than may call this.
+        secrets::hide_options(&mut options);
+        Ok(options)
     })
     .await
 }
