@@ -44,6 +44,7 @@ pub(crate) async fn run(
     let reader = Reader { hub: &hub, link: &link, lane, half: read, frames: met.reader, pong, linked: None };
     let writer = Writer { hub: &hub, link: &link, lane, half: write, pongs, pings: 0 };
     let reason = tokio::select! {
+        biased;
         reason = reader.run() => reason,
         reason = writer.run(first) => reason,
     };
@@ -94,9 +95,12 @@ impl Reader<'_> {
                 let message = on_its_own(message);
                 self.hub.inbox.message(node, self.link.id, self.lane, message).await;
             }
-            Frame::Ping { number, now, linked, report } => {
-                let ours = unix_millis(self.hub);
+            Frame::Ping { number, now, linked, report, steady } => {
+                let (ours, our_steady) = (unix_millis(self.hub), self.hub.steady());
                 self.health(|health| {
+                    if let Some(theirs) = steady {
+                        health.ahead.note(theirs, our_steady, Instant::now());
+                    }
                     let way = health.rtt.unwrap_or_default().as_millis() as i64 / 2;
                     health.clock = Some((now as i64).saturating_add(way).saturating_sub(ours as i64));
                 });
@@ -178,7 +182,8 @@ impl Writer<'_> {
         let mut health = self.link.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.pinged = Some((self.pings, Instant::now()));
         health.unanswered += 1;
-        Frame::Ping { number: self.pings, now: unix_millis(self.hub), linked, report }
+        let steady = Some(self.hub.steady());
+        Frame::Ping { number: self.pings, now: unix_millis(self.hub), linked, report, steady }
     }
 
     async fn write(&mut self, frames: &[Frame]) -> io::Result<()> {

@@ -47,6 +47,7 @@ pub(crate) async fn dial(hub: Arc<Hub>, target: Target, lane: Lane) {
         // Whoever was refused and is accepted now need not wait for the rest.
         let rest = tokio::time::sleep(pause.saturating_sub(SHORTEST));
         tokio::select! {
+            biased;
             () = rest => {}
             Ok(()) = decided.changed(), if is_refused => {}
         }

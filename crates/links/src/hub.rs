@@ -16,6 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use wire::Network;
 
+use crate::ahead::Ahead;
 use crate::failed::Failed;
 use crate::guard::Guard;
 use crate::inbox::Inbox;
@@ -36,6 +37,7 @@ pub(crate) struct Hub {
     pub members: Arc<dyn Members>,
     pub node: Node,
     pub boot: u64,
+    started: Instant,
     pub tls: SslContext,
     pub fingers: Fingers,
     pub inbox: Inbox,
@@ -93,6 +95,8 @@ pub(crate) struct Health {
     pub rtt: Option<Duration>,
     /// By how many milliseconds the clock of the peer is ahead.
     pub clock: Option<i64>,
+    /// How far its clock that never jumps is ahead.
+    pub ahead: Ahead,
     /// Heartbeats that the peer has not answered.
     pub unanswered: u64,
 }
@@ -106,7 +110,8 @@ impl Hub {
         let fingers = fingers(&options.credentials);
         let (state, guard, changed) = (Mutex::default(), Mutex::default(), watch::Sender::new(()));
         let (inbox, decided) = (Inbox::default(), watch::Sender::new(()));
-        Ok(Hub { rt, options, members, node, boot, tls, fingers, inbox, state, guard, changed, decided })
+        let started = Instant::now();
+        Ok(Hub { rt, options, members, node, boot, started, tls, fingers, inbox, state, guard, changed, decided })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,6 +125,18 @@ impl Hub {
     /// Returns the time of both clocks: the one that never jumps, and the wall clock.
     fn time(&self) -> (std::time::Instant, SystemTime) {
         (Instant::now().into_std(), self.rt.now())
+    }
+
+    /// Returns the clock that never jumps, in milliseconds.
+    pub fn steady(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// Returns how long ago a linked member sent something, by its clock that never jumps.
+    pub fn age(&self, node: Node, sent: u64) -> Option<Duration> {
+        let link = self.up(To::Member(node)).pop()?;
+        let ahead = link.health.lock().unwrap_or_else(PoisonError::into_inner).ahead;
+        ahead.age(sent, self.steady())
     }
 
     // === strangers ===

@@ -102,6 +102,8 @@ pub(crate) enum Frame {
         now: u64,
         linked: Vec<Node>,
         report: SelfReport,
+        /// The sender's clock that never jumps, in milliseconds; `None` from earlier versions.
+        steady: Option<u64>,
     },
     Pong {
         number: u64,
@@ -121,9 +123,11 @@ impl Frame {
                 vec!["welcome".into(), number(*link), Value::List(decisions), report.field()]
             }
             Frame::Refused { reason, word } => vec!["refused".into(), shown(reason).into(), word.as_str().into()],
-            Frame::Ping { number: ping, now, linked, report } => {
+            Frame::Ping { number: ping, now, linked, report, steady } => {
                 let linked = linked.iter().take(MOST_MEMBERS).copied().map(node).collect();
-                vec!["ping".into(), number(*ping), number(*now), Value::List(linked), report.field()]
+                let mut fields = vec!["ping".into(), number(*ping), number(*now), Value::List(linked), report.field()];
+                fields.extend(steady.map(number));
+                fields
             }
             Frame::Pong { number: ping } => vec!["pong".into(), number(*ping)],
             Frame::Bye(reason) => vec!["bye".into(), shown(reason).into()],
@@ -163,7 +167,12 @@ impl Frame {
                 while list.left() > 0 {
                     linked.push(list.node()?);
                 }
-                Frame::Ping { number, now, linked, report: SelfReport::read(&mut fields)? }
+                let report = SelfReport::read(&mut fields)?;
+                let steady = match fields.left() {
+                    0 => None,
+                    _ => Some(fields.number("a steady clock")?),
+                };
+                Frame::Ping { number, now, linked, report, steady }
             }
             "pong" => Frame::Pong { number: fields.number("a number")? },
             "bye" => Frame::Bye(fields.plain("a reason", MAX_REASON)?),
@@ -347,7 +356,8 @@ pub(crate) mod tests {
             Frame::Proof { how: How::SignKey, bytes: Bytes::from_static(&[2; 256]) },
             Frame::Welcome { number: 3, decisions, report: report() },
             Frame::Refused { reason: "because".into(), word: "clock".into() },
-            Frame::Ping { number: 4, now: 5, linked: vec![Node([6; 8])], report: report() },
+            Frame::Ping { number: 4, now: 5, linked: vec![Node([6; 8])], report: report(), steady: Some(7) },
+            Frame::Ping { number: 4, now: 5, linked: vec![], report: report(), steady: None },
             Frame::Pong { number: 4 },
             Frame::Bye("stopping".into()),
             Frame::Message(Bytes::from(vec![9; share::message::MAX_MESSAGE])),

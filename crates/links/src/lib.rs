@@ -4,10 +4,11 @@
 //! connections count (`pair.rs`). A member proves itself by its Ed25519 key, which is the key of its TLS certificate. Nodes that
 //! do not know each other show in addition that they belong to the set (`proof.rs`).
 //!
-//! Decisions are apart from I/O: `pair.rs`, `checks.rs`, `guard.rs`, `roster.rs`, `twins.rs`, `backoff.rs` and `proof.rs` open no socket and read no clock.
+//! Decisions are apart from I/O: `ahead.rs`, `pair.rs`, `checks.rs`, `guard.rs`, `roster.rs`, `twins.rs`, `backoff.rs` and `proof.rs` open no socket and read no clock.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod ahead;
 mod backoff;
 mod checks;
 mod connection;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use openssl::error::ErrorStack;
@@ -95,6 +96,16 @@ impl Links {
     /// Returns all members that are linked or were, newcomers that wait, and addresses where nobody has answered yet.
     pub fn status(&self) -> Vec<LinkStatus> {
         self.hub.statuses()
+    }
+
+    /// Returns this member's clock that never jumps, in milliseconds, by which others know how old a message is.
+    pub fn steady(&self) -> u64 {
+        self.hub.steady()
+    }
+
+    /// Returns how long ago a linked member sent something at a time of its clock that never jumps; `None` if that is not known.
+    pub fn age(&self, node: Node, sent: u64) -> Option<Duration> {
+        self.hub.age(node, sent)
     }
 
     /// Returns how many bytes wait to be sent to a linked member in a lane.

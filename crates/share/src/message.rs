@@ -119,6 +119,8 @@ pub struct Job {
     pub user: String,
     /// The member at which it was published.
     pub origin: Node,
+    /// When it was sent, by the clock of that member that never jumps; `None` from earlier versions.
+    pub sent: Option<u64>,
 }
 
 /// How far the publication of a job to a minion has come.

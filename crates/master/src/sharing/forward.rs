@@ -53,7 +53,11 @@ impl OtherMasters for SetLinks {
         let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<String>>();
         for node in linked.into_iter().filter(|node| job.judged_by_minions || routes.concerns(*node)) {
             let yours = routes.yours.get(&node).map(|ids| owned(ids)).unwrap_or_default();
-            let Some(message) = message(&self.rt, self.node, job, yours, owned(&routes.rest)) else { return };
+            let Some(message) =
+                message(&self.rt, self.node, Some(self.links.steady()), job, (yours, owned(&routes.rest)))
+            else {
+                return;
+            };
             let message = Message::Job(message);
             let bytes = message.encode();
             let sent = match bytes.len() {
@@ -84,7 +88,13 @@ impl OtherMasters for SetLinks {
 }
 
 /// Returns what a member is told to publish; `None` if it could not be read there.
-fn message(rt: &Rt, node: Node, job: &PublishedJob<'_>, yours: Vec<String>, rest: Vec<String>) -> Option<Job> {
+fn message(
+    rt: &Rt,
+    node: Node,
+    sent: Option<u64>,
+    job: &PublishedJob<'_>,
+    (yours, rest): (Vec<String>, Vec<String>),
+) -> Option<Job> {
     let wall = rt.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let stamp = Stamp { time: (wall.as_millis() as u64) << 16, node };
     let nocache = is_nocache(job.load);
@@ -96,7 +106,7 @@ fn message(rt: &Rt, node: Node, job: &PublishedJob<'_>, yours: Vec<String>, rest
     }
     let user = job.load.get("user").map(Value::to_string).unwrap_or_default();
     let valid_for = u64::try_from(job.valid_for.as_millis()).unwrap_or(u64::MAX);
-    Some(Job { load, yours, rest, valid_for, user: brief(&user, USER).into_owned(), origin: node })
+    Some(Job { load, yours, rest, valid_for, user: brief(&user, USER).into_owned(), origin: node, sent })
 }
 
 /// Jobs of other members that wait to be published.
@@ -247,8 +257,9 @@ impl Worker {
             load.remove("Minions");
             let (targets, valid_for) = (&missed.targets[..], missed.left);
             let job = PublishedJob { jid: &jid, load: &load, targets, judged_by_minions: false, valid_for };
+            let sent = self.links.as_ref().map(|links| links.steady());
             if let Some(job) =
-                message(&self.shared.stores.rt, self.model.node(), &job, missed.targets.clone(), Vec::new())
+                message(&self.shared.stores.rt, self.model.node(), sent, &job, (missed.targets.clone(), Vec::new()))
             {
                 debug!("the master {} is sent the job {jid}, which it missed", self.members.called(to));
                 self.tell(to, &Message::Job(job));
@@ -256,8 +267,12 @@ impl Worker {
         }
     }
 
-    /// Returns how long ago a job was sent, as far as the difference of the clocks is known.
+    /// Returns how long ago a job was sent, as far as that is known. Wall clocks count only if the other member runs an earlier
+    /// version: they may have jumped since their difference was known.
     fn age_of(&self, from: Node, job: &Job) -> Option<Duration> {
+        if let Some(sent) = job.sent {
+            return self.links.as_ref()?.age(from, sent);
+        }
         let status = self.links.as_ref()?.status().into_iter().find(|link| link.node == Some(from))?;
         Some(age(job.load.stamp.time >> 16, status.clock?, self.now().wall))
     }
@@ -294,7 +309,7 @@ mod tests {
         let content = Content::Job { load: pack(&load.into(), Packing::Bin).into(), nocache: false };
         let load = Record::new(Key::new(JID).unwrap(), stamp, content);
         let (yours, rest) = (vec!["web1".to_owned()], vec!["web2".to_owned()]);
-        Job { load, yours, rest, valid_for: 30_000, user: "fred".into(), origin: Node([1; 8]) }
+        Job { load, yours, rest, valid_for: 30_000, user: "fred".into(), origin: Node([1; 8]), sent: None }
     }
 
     fn load() -> Map {

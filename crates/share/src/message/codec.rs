@@ -189,14 +189,16 @@ impl Have {
 impl Job {
     fn to_fields(&self) -> Vec<Value> {
         let ids = |ids: &[String]| list(ids, |id| Value::from(id.as_str()));
-        vec![
+        let mut fields = vec![
             self.load.to_value(0),
             ids(&self.yours),
             ids(&self.rest),
             number(self.valid_for),
             Value::from(self.user.as_str()),
             fields::node(self.origin),
-        ]
+        ];
+        fields.extend(self.sent.map(number));
+        fields
     }
 
     fn read(mut fields: Fields) -> Result<Job, Malformed> {
@@ -206,7 +208,12 @@ impl Job {
         let (yours, rest) = (texts(&mut fields, "targets")?, texts(&mut fields, "targets")?);
         let valid_for = fields.number("how long a job is valid")?;
         let user = fields.text("a user", MAX_NAME)?;
-        Ok(Job { load, yours, rest, valid_for, user, origin: fields.node()? })
+        let origin = fields.node()?;
+        let sent = match fields.left() {
+            0 => None,
+            _ => Some(fields.number("when a job was sent")?),
+        };
+        Ok(Job { load, yours, rest, valid_for, user, origin, sent })
     }
 }
 

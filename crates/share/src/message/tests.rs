@@ -44,6 +44,7 @@ fn one_of_each() -> Vec<Message> {
             valid_for: 30_000,
             user: "root".into(),
             origin: Node([1; 8]),
+            sent: Some(5),
         }),
         Message::Progress(vec![Progress { jid: "20240229131415678901".into(), minion: "web1".into(), how_far: 2 }]),
         Message::Events(vec![Event { tag: "x/y".into(), data: Bytes::from_static(b"d"), minion: None, stamp }]),
