@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub enum Mode {
     Hot,
     /// One at a time.
     Failover,
+    /// Each minion has one master for ever.
+    Single,
 }
 
 /// The size and the options of a cluster.
@@ -41,6 +44,8 @@ pub struct Plan {
     pub transport: &'static str,
     /// Seconds between heartbeats (`master_heartbeat`).
     pub heartbeat: f64,
+    /// The masters are one set that shares (`cluster_id`).
+    pub sharing: bool,
     /// Additional options of masters.
     pub master_options: Map,
     /// Additional options of minions.
@@ -55,6 +60,7 @@ impl Default for Plan {
             mode: Mode::Hot,
             transport: "zeromq",
             heartbeat: 1.5,
+            sharing: false,
             master_options: Map::new(),
             minion_options: Map::new(),
         }
@@ -76,6 +82,9 @@ pub struct Cluster {
 /// The interval of each minion's scheduled job.
 pub const BEAT: Duration = Duration::from_secs(300);
 
+/// The directories of keys that operators decide about.
+pub const KEY_STATES: [&str; 3] = ["minions", "minions_pre", "minions_rejected"];
+
 /// The host from which jobs are published.
 pub const OPERATOR: &str = "operator";
 
@@ -86,13 +95,16 @@ impl Cluster {
     /// If the directories cannot be created.
     pub fn new(sim: Sim, plan: Plan) -> Self {
         let directory = scratch();
-        let ear = Ear::new(sim.clone(), directory.path());
+        let ear = Ear::new(sim.clone(), directory.path(), plan.sharing);
         let cluster = Cluster { sim, plan, ear, directory, running: Mutex::default() };
         for name in cluster.masters().iter().chain(&cluster.minions()) {
             cluster.sim.add_host(name);
         }
         cluster.sim.add_host(OPERATOR);
-        for master in cluster.masters() {
+        for (number, master) in cluster.masters().into_iter().enumerate() {
+            if cluster.plan.sharing {
+                write_member_key(&cluster.path(&master).join("pki"), number);
+            }
             // All masters have the same pair, as in a multi-master setup of Salt, where a minion knows one master key
             // only.
             write_pair(&cluster.path(&master).join("pki"), "master", 0);
@@ -194,6 +206,34 @@ impl Cluster {
         JobCache::beside_master(&self.path(master).join("cache"), crypto::HashType::Sha256, option)
     }
 
+    /// The masters that a minion knows.
+    pub fn masters_of(&self, minion: &str) -> Vec<String> {
+        let all = self.masters();
+        let place = self.minions().iter().position(|name| name == minion).unwrap_or_default();
+        match self.plan.mode {
+            Mode::Single => vec![all[place % all.len()].clone()],
+            Mode::Hot | Mode::Failover => all,
+        }
+    }
+
+    /// Returns in which directories the key of an id is at a master.
+    pub fn key_state(&self, master: &str, id: &str) -> Vec<&'static str> {
+        KEY_STATES.into_iter().filter(|state| self.path(master).join("pki").join(state).join(id).exists()).collect()
+    }
+
+    /// Changes the key of an id at a master as an operator does by hand: to one of [`KEY_STATES`], or deletes it.
+    pub fn decide(&self, master: &str, id: &str, state: Option<&str>) {
+        self.sim.note(format_args!("the key of {id} becomes {state:?} on {master}"));
+        let pki = self.path(master).join("pki");
+        let decided = match (self.key_state(master, id).first(), state) {
+            (Some(from), Some(to)) => fs::rename(pki.join(from).join(id), pki.join(to).join(id)),
+            (Some(from), None) => fs::remove_file(pki.join(from).join(id)),
+            (None, Some(to)) => fs::write(pki.join(to).join(id), &pairs::pair(0).public),
+            (None, None) => Ok(()),
+        };
+        decided.expect("key files can be changed");
+    }
+
     fn master_options(&self, host: &str) -> Map {
         let mut options = map! {
             // TCP instead of Unix sockets, which would be those of the real machine: the simulated network has none.
@@ -202,12 +242,19 @@ impl Cluster {
         };
         options.update(self.paths(host));
         options.insert("token_dir", self.text(host, "cache/tokens"));
+        if self.plan.sharing {
+            let others = self.masters().into_iter().filter(|master| master != host).map(Value::from).collect();
+            options.update(map! {
+                "cluster_id" => "storm", "cluster_secret" => "5b0f9a2c7e41d836a1f0c9b2e87d4365",
+                "cluster_peers" => Value::List(others),
+            });
+        }
         options.update(self.plan.master_options.clone());
         options
     }
 
     fn minion_options(&self, host: &str) -> Map {
-        let masters: Vec<Value> = self.masters().into_iter().map(Value::from).collect();
+        let masters: Vec<Value> = self.masters_of(host).into_iter().map(Value::from).collect();
         let mut options = map! {
             "id" => host, "user" => user(), "ipc_mode" => "tcp", "transport" => self.plan.transport,
             "master" => Value::List(masters), "master_heartbeat" => self.plan.heartbeat, "mine_enabled" => false,
@@ -235,6 +282,17 @@ impl Cluster {
     fn text(&self, host: &str, inside: &str) -> String {
         self.path(host).join(inside).display().to_string()
     }
+}
+
+/// The same in each run, so that the order of the members follows from their numbers alone.
+fn write_member_key(pki: &Path, number: usize) {
+    let key = crypto::MemberKey::from_random([number as u8 + 1; crypto::MEMBER_KEY_LEN]).expect("any bytes are a key");
+    let file = keys::MemberKeyPath::new(pki, keys::Owner::NOBODY).file();
+    let directory = file.parent().expect("the key is in a directory");
+    fs::create_dir_all(directory).expect("a directory in memory");
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).expect("a directory in memory");
+    fs::write(&file, key.to_pem().expect("keys can be written")).expect("a file in memory");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).expect("a file in memory");
 }
 
 fn write_pair(directory: &Path, name: &str, number: usize) {

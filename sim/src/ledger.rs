@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::cluster::{BEAT, Cluster, Mode};
 use crate::operator::Job;
+use crate::shared;
 
 /// The record of one storm.
 #[derive(Default)]
@@ -36,6 +37,17 @@ pub const BOUND: Duration = Duration::from_secs(20);
 
 /// Directions of connections between a master and a minion: a subscription, a watch, and eight requests at a time.
 const MOST_DIRECTIONS: usize = 20;
+
+/// Directions of connections between two masters of a set: two lanes, dialled from both sides.
+const MOST_LINK_DIRECTIONS: usize = 4;
+
+/// Returns how long a minion may take after trouble until it has found a master.
+fn recovery(cluster: &Cluster) -> Duration {
+    match (cluster.plan.sharing, cluster.plan.mode) {
+        (true, Mode::Failover) => CHANGE,
+        _ => RECOVERY,
+    }
+}
 
 /// Returns the name of the path between two hosts, in either order.
 pub fn way(one: &str, other: &str) -> String {
@@ -80,6 +92,23 @@ impl Ledger {
         all.iter().all(|what| self.is_well(what, from, to))
     }
 
+    /// Returns whether a master and its disk are without trouble now.
+    pub fn works(&self, master: &str, now: Duration) -> bool {
+        self.is_well(master, now, now) && self.is_well(&disk(master), now, now)
+    }
+
+    /// Returns whether a master could reach a minion during a time: of its own, or through any member of its set.
+    fn reachable(&self, cluster: &Cluster, master: &str, minion: &str, from: Duration, to: Duration) -> bool {
+        if !cluster.plan.sharing {
+            return self.calm(master, minion, from, to);
+        }
+        let masters = cluster.masters();
+        let hosts: Vec<&str> = masters.iter().map(String::as_str).chain([minion]).collect();
+        let mut pairs =
+            hosts.iter().enumerate().flat_map(|(place, one)| hosts[..place].iter().map(move |other| (one, other)));
+        pairs.all(|(one, other)| self.calm(one, other, from, to))
+    }
+
     fn is_well(&self, what: &str, from: Duration, to: Duration) -> bool {
         let troubles = self.troubles.get(what).map(Vec::as_slice).unwrap_or_default();
         troubles.iter().all(|(began, over)| *began > to || over.is_some_and(|over| over < from))
@@ -115,9 +144,9 @@ impl Ledger {
 
     /// Checks a job some time after it was accepted: minions that had no trouble must have returned it.
     pub fn check_calm(&mut self, cluster: &Cluster, job: &Job) {
-        let from = job.accepted.saturating_sub(RECOVERY);
+        let from = job.accepted.saturating_sub(recovery(cluster));
         for minion in &job.targets {
-            if !self.calm(&job.master, minion, from, job.accepted + BOUND) {
+            if !self.reachable(cluster, &job.master, minion, from, job.accepted + BOUND) {
                 continue;
             }
             if cluster.ear.begun(&job.jid, minion).is_empty() {
@@ -129,7 +158,7 @@ impl Ledger {
     }
 
     /// Returns whether a minion was well connected for long enough while a job was still valid.
-    fn had_a_chance(&self, job: &Job, minion: &str) -> bool {
+    fn had_a_chance(&self, cluster: &Cluster, job: &Job, minion: &str) -> bool {
         // A job that a minion had confirmed when it died is not sent again, because it might have begun. On a slow
         // path, the job, the receipt and the answer take half a second each.
         let (moment, journeys) = (Duration::from_secs(1), Duration::from_secs(3));
@@ -141,10 +170,11 @@ impl Ledger {
         if self.died(&job.master, job.accepted, end) && !self.is_well(&clock(&job.master), job.accepted, end) {
             return false;
         }
-        let mut from = job.accepted.saturating_sub(RECOVERY);
+        let recovery = recovery(cluster);
+        let mut from = job.accepted.saturating_sub(recovery);
         // A window that slides by a second: any calm time long enough for reconnecting and running the job is a chance.
-        while from + RECOVERY + BOUND <= end {
-            if self.calm(&job.master, minion, from, from + RECOVERY + BOUND) {
+        while from + recovery + BOUND <= end {
+            if self.reachable(cluster, &job.master, minion, from, from + recovery + BOUND) {
                 return true;
             }
             from += Duration::from_secs(1);
@@ -167,7 +197,8 @@ impl Ledger {
             }
         }
         let directions = cluster.sim.directions();
-        if directions.len() > cluster.plan.masters * cluster.plan.minions * MOST_DIRECTIONS {
+        let links = if cluster.plan.sharing { cluster.plan.masters.pow(2) * MOST_LINK_DIRECTIONS } else { 0 };
+        if directions.len() > cluster.plan.masters * cluster.plan.minions * MOST_DIRECTIONS + links {
             self.wrongs.push(format!("{} directions of connections are left: {directions:?}", directions.len()));
         }
     }
@@ -219,6 +250,9 @@ impl Ledger {
         }
         self.check_queues(cluster);
         self.check_schedules(cluster);
+        if cluster.plan.sharing {
+            self.wrongs.extend(shared::differences(cluster, &self.jobs));
+        }
         for job in &self.jobs {
             for minion in &job.targets {
                 let begun = cluster.ear.begun(&job.jid, minion);
@@ -231,7 +265,8 @@ impl Ledger {
                     None => {
                         self.missed += 1;
                         // In failover mode a minion rightly misses jobs of masters it does not follow.
-                        if cluster.plan.mode == Mode::Hot && self.had_a_chance(job, minion) {
+                        let reaches_all = cluster.plan.mode == Mode::Hot || cluster.plan.sharing;
+                        if reaches_all && self.had_a_chance(cluster, job, minion) {
                             let words = format!("{minion} was there in time but never began job {}", job.jid);
                             self.wrongs.push(words);
                         }

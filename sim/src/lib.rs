@@ -1,7 +1,7 @@
 //! A whole cluster in one process: the masters and minions of production on simulated hosts, in a storm of faults that
 //! follows from a seed.
 //!
-//! [`storm`] simulates one hour and reports violated invariants. The same seed gives the same trace. Tests of a single
+//! [`storm`] and [`sharing_storm`] simulate one hour and report violated invariants. The same seed gives the same trace. Tests of a single
 //! scenario use [`Cluster`] directly.
 
 mod cluster;
@@ -10,10 +10,11 @@ mod ledger;
 mod listen;
 mod operator;
 pub mod seeds;
+mod shared;
 mod weather;
 
 pub use cluster::{Cluster, Mode, Plan};
 
 pub use ledger::Ledger;
 pub use operator::Job;
-pub use weather::{Outcome, storm};
+pub use weather::{Outcome, sharing_storm, storm};

@@ -1,6 +1,6 @@
 //! Reads the log of the programs. With times and hosts it is the trace of a storm, and shows which jobs were begun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +31,8 @@ pub struct Ear {
     sim: Sim,
     /// The path of the directories. It differs from run to run, so it must not appear in a trace.
     root: String,
+    /// The masters are one set.
+    sharing: bool,
     /// The times at which a minion began a job, by job and minion.
     begun: Mutex<Times>,
     /// The times at which a minion had finished a job.
@@ -66,11 +68,12 @@ impl Visit for Fields {
 }
 
 impl Ear {
-    pub(crate) fn new(sim: Sim, root: &Path) -> Arc<Self> {
+    pub(crate) fn new(sim: Sim, root: &Path, sharing: bool) -> Arc<Self> {
         let root = root.display().to_string();
         Arc::new(Ear {
             sim,
             root,
+            sharing,
             begun: Mutex::default(),
             done: Mutex::default(),
             scheduled: Mutex::default(),
@@ -117,9 +120,15 @@ impl Ear {
 
     /// Returns all returns that masters reported as new more than once, by job and minion, with the masters and the
     /// times.
+    ///
+    /// Masters of a set report each return, each of them once.
     pub fn told_twice(&self) -> Vec<((String, String), Reports)> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.iter().filter(|(_, times)| times.len() > 1).map(|(key, times)| (key.clone(), times.clone())).collect()
+        let is_twice = |reports: &Reports| match self.sharing {
+            true => reports.iter().map(|(master, _)| master).collect::<BTreeSet<_>>().len() < reports.len(),
+            false => reports.len() > 1,
+        };
+        told.iter().filter(|(_, times)| is_twice(times)).map(|(key, times)| (key.clone(), times.clone())).collect()
     }
 
     fn note(&self, host: &str, message: &str) {

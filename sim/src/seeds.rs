@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Outcome, storm};
+use crate::Outcome;
 
 /// Seeds that once revealed a mistake, each with a short description. They run before all others.
 const KEPT: &str = include_str!("../seeds.txt");
@@ -35,11 +35,11 @@ pub fn kept() -> Vec<u64> {
     lines.map(|line| line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")).collect()
 }
 
-/// Runs the storms of these seeds on all processors, in any order.
+/// Runs storms with these seeds on all processors, in any order.
 ///
 /// # Panics
 /// If a storm panics.
-pub fn run(seeds: &[u64]) -> Tally {
+pub fn run(seeds: &[u64], storm: fn(u64) -> Outcome) -> Tally {
     let (next, tally) = (AtomicU64::new(0), Mutex::new(Tally::default()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rt::sim::Sim;
 use value::{Map, Value, map};
 
-use crate::cluster::{Cluster, Mode, Plan};
+use crate::cluster::{Cluster, KEY_STATES, Mode, Plan};
 use crate::ledger::{BOUND, Ledger, clock, disk, way};
 
 /// How long a storm lasts.
@@ -57,12 +57,23 @@ enum Due {
     Begin(Fault),
     End(Fault),
     Publish,
+    /// An operator decides about a key.
+    Decide,
     Look(usize),
     LookAtRound(std::ops::Range<usize>),
 }
 
-/// Runs the storm of a seed.
+/// Runs the storm of a seed, over masters that know nothing of each other.
 pub fn storm(seed: u64) -> Outcome {
+    run(seed, plan)
+}
+
+/// Runs the storm of a seed over masters that are one set.
+pub fn sharing_storm(seed: u64) -> Outcome {
+    run(seed, sharing_plan)
+}
+
+fn run(seed: u64, plan: fn(&Sim) -> Plan) -> Outcome {
     Sim::run(seed, async |sim| {
         let cluster = Cluster::new(sim.clone(), plan(&sim));
         let _ear = cluster.ear.listen();
@@ -90,6 +101,15 @@ fn plan(sim: &Sim) -> Plan {
     }
 }
 
+fn sharing_plan(sim: &Sim) -> Plan {
+    Plan {
+        masters: 2 + sim.below(3) as usize,
+        mode: [Mode::Hot, Mode::Failover, Mode::Single][sim.below(3) as usize],
+        sharing: true,
+        ..plan(sim)
+    }
+}
+
 struct Storm {
     cluster: Cluster,
     ledger: Ledger,
@@ -107,6 +127,7 @@ impl Storm {
                 Due::Begin(fault) => self.begin(fault),
                 Due::End(fault) => self.end(fault),
                 Due::Publish => self.publish().await,
+                Due::Decide => self.decide(),
                 Due::Look(number) => {
                     let job = self.ledger.jobs[number].clone();
                     self.ledger.check_calm(&self.cluster, &job);
@@ -165,6 +186,11 @@ impl Storm {
             self.put(at, Due::Publish);
             at += self.seconds(5, 75);
         }
+        let mut at = start;
+        while self.cluster.plan.sharing && at < HOUR {
+            self.put(at, Due::Decide);
+            at += self.seconds(10, 200);
+        }
     }
 
     fn any(&self, names: Vec<String>) -> String {
@@ -177,8 +203,19 @@ impl Storm {
         self.any(all)
     }
 
-    fn fault(&self) -> Fault {
+    /// Returns a master, and a minion or another master.
+    fn any_pair(&self) -> (String, String) {
         let (master, minion) = (self.any(self.cluster.masters()), self.any(self.cluster.minions()));
+        if !self.cluster.plan.sharing || self.below(2) == 0 {
+            return (master, minion);
+        }
+        let others = self.cluster.masters().into_iter().filter(|other| *other != master).collect();
+        let other = self.any(others);
+        (master, other)
+    }
+
+    fn fault(&self) -> Fault {
+        let (master, minion) = self.any_pair();
         match self.below(12) {
             0 => Fault::Partition(master, minion),
             1 if self.below(2) == 0 => Fault::OneWay(master, minion),
@@ -258,7 +295,7 @@ impl Storm {
     }
 
     async fn publish(&mut self) {
-        if self.cluster.plan.mode == Mode::Failover {
+        if self.cluster.plan.mode == Mode::Failover && !self.cluster.plan.sharing {
             return self.publish_everywhere().await;
         }
         let master = self.any(self.cluster.masters());
@@ -269,9 +306,19 @@ impl Storm {
             _ => ("test.echo", vec![text]),
         };
         let hold = if self.below(4) == 0 { 300 } else { 0 };
-        if let Some(job) = self.cluster.publish_held(&master, "*", fun, arg, hold).await {
+        if let Some(job) = self.cluster.publish_held(&master, "web*", fun, arg, hold).await {
             self.put(job.accepted + BOUND, Due::Look(self.ledger.jobs.len()));
             self.ledger.jobs.push(job);
+        }
+    }
+
+    /// Decides about the key of a minion that is never there, at a master that runs and can write.
+    fn decide(&self) {
+        let (master, id) = (self.any(self.cluster.masters()), format!("old{}", self.below(4)));
+        let states = KEY_STATES.into_iter().map(Some).chain([None]).collect::<Vec<_>>();
+        let state = states[self.below(states.len() as u64) as usize];
+        if self.ledger.works(&master, self.now()) {
+            self.cluster.decide(&master, &id, state);
         }
     }
 
@@ -279,7 +326,7 @@ impl Storm {
     async fn publish_everywhere(&mut self) {
         let before = self.ledger.jobs.len();
         for master in self.cluster.masters() {
-            let published = self.cluster.publish(&master, "*", "test.ping", Vec::new()).await;
+            let published = self.cluster.publish(&master, "web*", "test.ping", Vec::new()).await;
             self.ledger.jobs.extend(published);
         }
         let round = before..self.ledger.jobs.len();
@@ -288,7 +335,7 @@ impl Storm {
 
     /// Checks at the end that each minion answers each master it follows.
     async fn say_good_night(&mut self) {
-        if self.cluster.plan.mode == Mode::Failover {
+        if self.cluster.plan.mode == Mode::Failover && !self.cluster.plan.sharing {
             self.publish_everywhere().await;
             tokio::time::sleep(BOUND).await;
             let jobs: Vec<_> = self.due.drain(..).collect();
@@ -301,7 +348,7 @@ impl Storm {
             return;
         }
         for master in self.cluster.masters() {
-            match self.cluster.publish(&master, "*", "test.ping", Vec::new()).await {
+            match self.cluster.publish(&master, "web*", "test.ping", Vec::new()).await {
                 Some(job) => {
                     tokio::time::sleep(BOUND).await;
                     self.ledger.check_calm(&self.cluster, &job);

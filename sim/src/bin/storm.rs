@@ -1,9 +1,10 @@
-//! Runs storms on demand: `storm --seeds N --from S`, or `storm --trace SEED` to print the trace of one.
+//! Runs storms on demand: `storm --seeds N --from S`, or `storm --trace SEED` to print the trace of one. With `--sharing` the
+//! masters are one set.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-const HELP: &str = "usage: storm [--seeds N] [--from S] | storm --trace SEED";
+const HELP: &str = "usage: storm [--sharing] [--seeds N] [--from S] | storm [--sharing] --trace SEED";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -11,7 +12,10 @@ fn main() -> ExitCode {
         Some(place) => args.get(place + 1).and_then(|word| word.parse().ok()),
         None => Some(default),
     };
-    let known = |arg: &String| ["--seeds", "--from", "--trace"].contains(&arg.as_str()) || arg.parse::<u64>().is_ok();
+    let names = ["--seeds", "--from", "--trace", "--sharing"];
+    let known = |arg: &String| names.contains(&arg.as_str()) || arg.parse::<u64>().is_ok();
+    let sharing = args.iter().any(|arg| arg == "--sharing");
+    let storm = if sharing { sim::sharing_storm } else { sim::storm };
     let (Some(seeds), Some(from), Some(traced)) = (number("--seeds", 1000), number("--from", 1), number("--trace", 0))
     else {
         eprintln!("{HELP}");
@@ -22,17 +26,16 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     if traced > 0 {
-        return trace(traced);
+        return trace(storm(traced));
     }
     let began = Instant::now();
-    let tally = sim::seeds::run(&(from..from + seeds).collect::<Vec<_>>());
+    let tally = sim::seeds::run(&(from..from + seeds).collect::<Vec<_>>(), storm);
     print!("{}", tally.report());
     println!("{tally}; {:.0} s", began.elapsed().as_secs_f32());
     if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn trace(seed: u64) -> ExitCode {
-    let outcome = sim::storm(seed);
+fn trace(outcome: sim::Outcome) -> ExitCode {
     println!("{}", outcome.trace.join("\n"));
     for wrong in &outcome.wrongs {
         println!("WRONG {wrong}");
