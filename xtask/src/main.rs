@@ -36,8 +36,9 @@ Usage: cargo xtask <CHORE>
                              runs, hundreds and thousands of minions (scale --help), or sign-ins
   outage [ARGUMENTS]         inject faults in network namespaces, for Saltern and the real Salt; needs root
   attack [WORD]              attack a running master and its minions: all attacks, or those whose names contain WORD
-  storm [--seeds N] [--from S]
-                             run N simulated clusters through random faults; --trace SEED prints the trace of one
+  storm [--sharing] [--seeds N] [--from S]
+                             run N simulated clusters through random faults, with --sharing of masters that share;
+                             --trace SEED prints the trace of one
   fuzz [TARGET] [SECONDS]    run the fuzz targets, 60 seconds each by default
   instructions [--record]    count the instructions of the hot paths and compare them with the recorded figures;
                              --record writes new figures
