@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rt::sim::Sim;
@@ -76,7 +76,7 @@ pub struct Cluster {
     /// The log of the programs.
     pub ear: Arc<Ear>,
     directory: TempDir,
-    running: Mutex<BTreeMap<String, CancellationToken>>,
+    running: Arc<Mutex<BTreeMap<String, CancellationToken>>>,
 }
 
 /// The interval of each minion's scheduled job.
@@ -96,7 +96,7 @@ impl Cluster {
     pub fn new(sim: Sim, plan: Plan) -> Self {
         let directory = scratch();
         let ear = Ear::new(sim.clone(), directory.path(), plan.sharing);
-        let cluster = Cluster { sim, plan, ear, directory, running: Mutex::default() };
+        let cluster = Cluster { sim, plan, ear, directory, running: Arc::default() };
         for name in cluster.masters().iter().chain(&cluster.minions()) {
             cluster.sim.add_host(name);
         }
@@ -146,14 +146,15 @@ impl Cluster {
     pub fn start(&self, host: &str) {
         self.sim.note(format_args!("start {host}"));
         let (sim, name, stop) = (self.sim.clone(), host.to_owned(), CancellationToken::new());
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.insert(host.to_owned(), stop.clone());
+        self.running().insert(host.to_owned(), stop.clone());
+        let running = self.running.clone();
         let rt = self.sim.rt(host);
         if self.masters().iter().any(|master| master == host) {
             let config = config::Master::from_options(self.master_options(host)).expect("good options");
-            let start = master::Start { config, keys: None, catalogue: CATALOGUE };
+            let start = master::Start { config, keys: None, keeper: None, catalogue: CATALOGUE };
             self.sim.spawn(host, async move {
                 let ended = master::run(start, rt, stop, |_| {}).await;
+                running.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
                 sim.note(format_args!("{name} ended: {ended:?}"));
                 sim.kill(&name);
             });
@@ -169,10 +170,18 @@ impl Cluster {
 
     /// Asks the program of a host to end, as SIGTERM does.
     pub fn stop(&self, host: &str) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stop) = running.get(host) {
+        if let Some(stop) = self.running().get(host) {
             stop.cancel();
         }
+    }
+
+    /// Returns whether the program of a master runs, as far as it has not been killed. One whose disk is full does not start.
+    pub fn runs(&self, master: &str) -> bool {
+        self.running().contains_key(master)
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<String, CancellationToken>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the disk of a host full, or ends that.

@@ -317,7 +317,7 @@ impl Storm {
         let (master, id) = (self.any(self.cluster.masters()), format!("old{}", self.below(4)));
         let states = KEY_STATES.into_iter().map(Some).chain([None]).collect::<Vec<_>>();
         let state = states[self.below(states.len() as u64) as usize];
-        if self.ledger.works(&master, self.now()) {
+        if self.cluster.runs(&master) && self.ledger.works(&master, self.now()) {
             self.cluster.decide(&master, &id, state);
         }
     }

@@ -165,6 +165,38 @@ pub struct ForwardedJob {
     pub user: String,
 }
 
+/// Why a job of another master is not published.
+#[derive(Debug, thiserror::Error)]
+pub enum NotPublished {
+    /// It never will be.
+    #[error("{0}")]
+    Refused(String),
+    /// The disk does not take it now.
+    #[error("{0}")]
+    NotStored(String),
+}
+
+impl From<String> for NotPublished {
+    fn from(reason: String) -> Self {
+        NotPublished::Refused(reason)
+    }
+}
+
+impl From<CannotHold> for NotPublished {
+    fn from(error: CannotHold) -> Self {
+        match error {
+            CannotHold::Full(_) => NotPublished::Refused(crate::chain(&error)),
+            CannotHold::Disk(_) => NotPublished::NotStored(crate::chain(&error)),
+        }
+    }
+}
+
+impl From<store::Error> for NotPublished {
+    fn from(error: store::Error) -> Self {
+        NotPublished::NotStored(crate::chain(&error))
+    }
+}
+
 /// Publishes a job of another master. Minions that are connected to that master have it already.
 ///
 /// # Errors
@@ -174,7 +206,7 @@ pub fn publish_forwarded(
     job: ForwardedJob,
     master: &str,
     connected_there: &HashSet<MinionId>,
-) -> Result<(), String> {
+) -> Result<(), NotPublished> {
     let ForwardedJob { jid, load, targets, hold, left, nocache, user } = job;
     enter_load(shared, &jid, &load, &targets, nocache)?;
     let publication = publication(&shared.stores, &load);
@@ -183,7 +215,7 @@ pub fn publish_forwarded(
     let opening =
         Opening { jid: &jid, publication: &publication, targets: &targets, kind, hold, left: Some(left), kept };
     // Before it is sent: a minion that connects in between must not miss it.
-    shared.open_jobs.enter(&opening, now).map_err(|error| crate::chain(&error))?;
+    shared.open_jobs.enter(&opening, now)?;
     shared.metrics.published.count(shared.metrics.functions.label(load.get("fun")));
     shared.fire_from(Source::OtherMaster, format!("salt/job/{jid}/publish"), publication.clone());
     let fun = field(&load, "fun").to_string();
@@ -192,24 +224,22 @@ pub fn publish_forwarded(
     let targets = targets.iter().filter_map(|id| MinionId::new(id.as_str()).ok()).collect();
     let judged = judged_by_minions(kind);
     let audience = audience_of_forwarded(shared, &publication, &targets, judged.then_some(connected_there));
-    send(shared, on_air(publication, hold, hold.is_some()), &audience).map_err(|error| error.to_string())
+    send(shared, on_air(publication, hold, hold.is_some()), &audience).map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 /// Writes a job of another master into the job cache, unless it is there.
-fn enter_load(shared: &Shared, jid: &Jid, load: &Map, targets: &[String], nocache: bool) -> Result<(), String> {
+fn enter_load(shared: &Shared, jid: &Jid, load: &Map, targets: &[String], nocache: bool) -> Result<(), NotPublished> {
     let jobs = &shared.stores.jobs;
-    let known = jobs.load(jid.as_str()).map_err(|error| crate::chain(&error))?;
+    let known = jobs.load(jid.as_str())?;
     if let Some(known) = known.filter(|known| !super::shared::is_of_minion(known)) {
         // The parts of a batch share a job id. Nobody may run something else under it.
         let same = ["user", "fun", "arg"].iter().all(|name| known.get(name) == load.get(name));
-        return if same { Ok(()) } else { Err("another job has this id here".to_owned()) };
+        return if same { Ok(()) } else { Err("another job has this id here".to_owned().into()) };
     }
-    let save = || {
-        jobs.prepare(jid.as_str(), nocache)?;
-        jobs.save_load(jid.as_str(), load)?;
-        jobs.save_minions(jid.as_str(), targets, None)
-    };
-    save().map_err(|error: store::Error| crate::chain(&error))?;
+    jobs.prepare(jid.as_str(), nocache)?;
+    jobs.save_load(jid.as_str(), load)?;
+    jobs.save_minions(jid.as_str(), targets, None)?;
     super::shared::announce(shared, jid, load, all_targets(Target::of(load).expand(&shared.stores).minions, targets));
     Ok(())
 }

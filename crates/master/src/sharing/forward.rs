@@ -1,6 +1,6 @@
 //! Jobs for minions of other masters: sent to the member that a minion is connected to, and published there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use share::member::Right;
 use share::message::{Job, MAX_MESSAGE};
 use share::{Carrier as _, Content, Key, Lane, Message, Node, Record, SendResult, Stamp, To};
 use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 use value::escape::brief;
@@ -25,7 +26,7 @@ use super::worker::{Work, Worker};
 use super::{SetLinks, once};
 use crate::Shared;
 use crate::jobs::keep::is_of_the_future;
-use crate::jobs::publish::{ForwardedJob, is_nocache, publish_forwarded};
+use crate::jobs::publish::{ForwardedJob, NotPublished, is_nocache, publish_forwarded};
 use crate::open_jobs::LONGEST_GRACE;
 use crate::other_masters::{OtherMasters, PublishedJob, Turn};
 
@@ -38,6 +39,9 @@ const USER: usize = 200;
 
 /// The longest time for which a job may be held: nobody waits longer, and times beyond the end of the calendar cannot be written.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// How long a job waits that the disk did not take.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// How old a job may be that is valid for less: it was on its way for a moment, and clocks are compared only roughly.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
@@ -139,7 +143,8 @@ fn size(job: &Job) -> usize {
     job.load.size() + job.yours.iter().chain(&job.rest).map(|id| id.len() + 24).sum::<usize>()
 }
 
-/// Publishes jobs of other members in their order, until told to stop.
+/// Publishes jobs of other members in their order, until told to stop. What the disk does not take is tried again for as long as it is
+/// valid, for no other member delivers it meanwhile.
 pub async fn run(
     shared: Arc<Shared>,
     links: SetLinks,
@@ -147,43 +152,95 @@ pub async fn run(
     mut waiting: Receiver<(Node, Job)>,
     stop: CancellationToken,
 ) {
+    let mut delayed: VecDeque<Attempt> = VecDeque::new();
     loop {
-        let (from, job) = tokio::select! {
+        let again = delayed.front().map(|attempt| attempt.next);
+        let attempt = tokio::select! {
             biased;
             () = stop.cancelled() => return,
+            () = at(again) => match delayed.pop_front() {
+                Some(attempt) => attempt,
+                None => continue,
+            },
             next = waiting.recv() => match next {
-                Some(next) => next,
+                Some((from, job)) => Attempt::new(from, job, Instant::now()),
                 None => return,
             },
         };
-        let bytes = size(&job);
-        let (at, links) = (shared.clone(), links.clone());
-        if let Err(failure) = shared.stores.rt.blocking(move || publish(&at, &links, from, job)).await {
-            error!("a job of another master could not be published: {failure}");
+        let (here, there) = (shared.clone(), links.clone());
+        let attempted = shared.stores.rt.blocking(move || (publish(&here, &there, &attempt), attempt)).await;
+        match attempted {
+            Ok((false, attempt)) if delayed.len() < MOST_WAITING => delayed.push_back(attempt.later(Instant::now())),
+            Ok((_, attempt)) => drop(inbox.bytes.fetch_sub(size(&attempt.job), Ordering::AcqRel)),
+            Err(failure) => error!("a job of another master could not be published: {failure}"),
         }
-        inbox.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
-fn publish(shared: &Shared, links: &SetLinks, from: Node, job: Job) {
-    let (name, jid) = (links.members.called(from), job.load.key.to_string());
-    let published = check(job, shared.stores.rt.now()).and_then(|mut job| {
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A job that is to be published.
+struct Attempt {
+    from: Node,
+    job: Job,
+    /// When its time is up.
+    until: Instant,
+    /// When it is published, or tried again.
+    next: Instant,
+    /// It was tried before.
+    failed: bool,
+}
+
+impl Attempt {
+    fn new(from: Node, job: Job, now: Instant) -> Attempt {
+        let until = now + Duration::from_millis(job.valid_for).min(LONGEST);
+        Attempt { from, job, until, next: now, failed: false }
+    }
+
+    fn later(self, now: Instant) -> Attempt {
+        Attempt { next: now + AGAIN, failed: true, ..self }
+    }
+}
+
+/// Publishes a job, or says why not. Returns false if it is to be tried again.
+fn publish(shared: &Shared, links: &SetLinks, attempt: &Attempt) -> bool {
+    let (from, now) = (attempt.from, Instant::now());
+    let (name, jid) = (links.members.called(from), brief(attempt.job.load.key.as_str(), 100).into_owned());
+    let published = check(&attempt.job, shared.stores.rt.now()).map_err(NotPublished::from).and_then(|mut job| {
+        if attempt.failed {
+            let left = attempt.until.saturating_duration_since(now);
+            (job.hold, job.left) = (job.hold.map(|_| left), left.min(LONGEST_GRACE));
+        }
         job.nocache &= links.members.makes(from, &job.jid);
         let functions = crate::requests::publish::functions(&job.load).unwrap_or_default();
         if shared.users.is_blacklisted(&job.user, &functions) {
-            return Err(format!("{} may not run {} here (publisher_acl_blacklist)", job.user, functions.join(",")));
+            let functions = functions.join(",");
+            return Err(format!("{} may not run {functions} here (publisher_acl_blacklist)", job.user).into());
         }
         // Saltern minions that are connected to the publisher have it from there.
         let there = links.fleet.at(from, shared.presence.ours(|_| true).iter());
         publish_forwarded(shared, job, &name, &there)
     });
-    if let Err(reason) = published {
-        warn!("a job of the master {name} is not published, {}: {reason}", brief(&jid, 100));
+    match published {
+        Err(NotPublished::NotStored(reason)) if now + AGAIN < attempt.until => {
+            if !attempt.failed {
+                warn!("a job of the master {name} is not published yet, {jid}: {reason}");
+            }
+            return false;
+        }
+        Err(reason) => warn!("a job of the master {name} is not published, {jid}: {reason}"),
+        Ok(()) => {}
     }
+    true
 }
 
 /// Checks what another member wants to be published as strictly as the request of a client.
-fn check(job: Job, now: std::time::SystemTime) -> Result<ForwardedJob, String> {
+fn check(job: &Job, now: std::time::SystemTime) -> Result<ForwardedJob, String> {
     let Content::Job { load, nocache } = &job.load.content else { return Err("it has no load".to_owned()) };
     let jid = Jid::new(job.load.key.as_str()).map_err(|error| error.to_string())?;
     if is_of_the_future(&jid, now) {
@@ -209,8 +266,8 @@ fn check(job: Job, now: std::time::SystemTime) -> Result<ForwardedJob, String> {
         nocache: *nocache,
         hold: held.then_some(valid_for),
         left: valid_for.min(LONGEST_GRACE),
-        targets: job.yours.into_iter().chain(job.rest).collect(),
-        user: job.user,
+        targets: job.yours.iter().chain(&job.rest).cloned().collect(),
+        user: job.user.clone(),
         load,
     })
 }
@@ -318,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_job_is_published_to_those_it_names_for_as_long_as_it_says() {
-        let job = check(job(load()), now()).unwrap();
+        let job = check(&job(load()), now()).unwrap();
         assert_eq!(
             (job.targets, job.hold, job.left),
             (vec!["web1".into(), "web2".into()], None, Duration::from_secs(30))
@@ -328,14 +385,14 @@ mod tests {
         with.update(held);
         let mut long = self::job(with);
         long.valid_for = 3_600_000;
-        assert_eq!(check(long, now()).unwrap().hold, Some(Duration::from_secs(3_600)));
+        assert_eq!(check(&long, now()).unwrap().hold, Some(Duration::from_secs(3_600)));
         let long = Job { valid_for: u64::MAX, ..self::job(load()) };
-        assert_eq!(check(long, now()).unwrap().left, LONGEST_GRACE, "minions forget which jobs they ran");
+        assert_eq!(check(&long, now()).unwrap().left, LONGEST_GRACE, "minions forget which jobs they ran");
     }
 
     #[test]
     fn what_no_client_could_publish_is_refused() {
-        let refused = |job: Job| check(job, now()).err().unwrap_or_else(|| panic!("it is taken"));
+        let refused = |job: Job| check(&job, now()).err().unwrap_or_else(|| panic!("it is taken"));
         let without = |name: &str| {
             let mut load = load();
             load.remove(name);
@@ -343,7 +400,7 @@ mod tests {
         };
         assert!(without("fun").contains("names no function") && without("tgt").contains("target"));
         assert!(without("jid").contains("another job"));
-        let early = check(job(load()), UNIX_EPOCH).err().unwrap();
+        let early = check(&job(load()), UNIX_EPOCH).err().unwrap();
         assert!(early.contains("future"));
         let mut bad = job(load());
         bad.rest.push("../web".into());
