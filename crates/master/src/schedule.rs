@@ -277,7 +277,7 @@ fn tell(shared: &Shared, fire: &Fire, fun: &str, outcome: runners::Outcome) {
         "cmd" => "_return", "id" => id, "fun" => fun, "fun_args" => fun_args,
         "schedule" => fire.data.get("name").cloned().unwrap_or_else(|| fire.name.as_str().into()),
         // As in Salt: `req` is a job that still needs an id, `nocache` one that is not to be stored.
-        "jid" => if nocache { "nocache" } else { "req" }, "pid" => std::process::id(), "return" => outcome.ret,
+        "jid" => if nocache { "nocache" } else { "req" }, "pid" => shared.stores.rt.process_id(), "return" => outcome.ret,
         "success" => outcome.success,
     };
     if !outcome.success {

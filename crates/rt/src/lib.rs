@@ -106,6 +106,12 @@ impl Rt {
         false
     }
 
+    /// Returns the id of this process; in a simulation, one that is the same in each run: ids are part of messages, whose sizes decide
+    /// what a lossy link loses.
+    pub fn process_id(&self) -> u32 {
+        if self.is_simulated() { 4_711 } else { std::process::id() }
+    }
+
     /// Returns the network.
     pub fn net(&self) -> &dyn Net {
         self.net.as_ref()

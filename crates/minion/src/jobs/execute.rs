@@ -78,7 +78,7 @@ impl Jobs {
     }
 
     fn shown(&self, job: &Publication) -> Map {
-        let mut shown = map! { "pid" => std::process::id() };
+        let mut shown = map! { "pid" => self.machine.rt.process_id() };
         shown.update(job.load().clone());
         shown
     }

@@ -101,7 +101,7 @@ fn job_load(table: &Timetable, fire: &Fire, jid: &Jid) -> Map {
         Some(_) => warn!("schedule: The metadata parameter must be specified as a dictionary.  Ignoring."),
         None => {}
     }
-    load.insert("pid", std::process::id());
+    load.insert("pid", table.machine().rt.process_id());
     load
 }
 
