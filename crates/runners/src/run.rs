@@ -136,8 +136,7 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
     };
     let bound = match bind(function, call, &Map::new()) {
         Ok(bound) => bound,
-        // Salt shows the usage as the result of a successful call, without a return code.
-        Err(Error::Arguments(text) | Error::Invocation(text)) => return (usage(&text, function), None, None),
+        Err(Error::Arguments(text) | Error::Invocation(text)) => return misused(ctx.job.kind, &text, function),
         Err(error) => return failure(kind, fun, &error),
     };
     match AssertUnwindSafe(function.call_async(ctx, bound)).catch_unwind().await {
@@ -146,7 +145,7 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
             (value, out, None)
         }
         // As in Python, where both are errors of types.
-        Ok(Err(Error::Arguments(text) | Error::Invocation(text))) => (usage(&text, function), None, None),
+        Ok(Err(Error::Arguments(text) | Error::Invocation(text))) => misused(ctx.job.kind, &text, function),
         Ok(Err(error)) => failure(kind, fun, &error),
         Err(_panic) => {
             // The text of a panic may contain anything, and the panic hook has logged it with its place.
@@ -155,8 +154,10 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
     }
 }
 
-fn usage(text: &str, function: &Function) -> Value {
-    format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", raw(function.doc)).into()
+/// Shows the usage of a function. For Salt a runner succeeds that way, without a return code, but a wheel function fails.
+fn misused(kind: Kind, text: &str, function: &Function) -> (Value, Option<String>, Option<i64>) {
+    let usage = format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", raw(function.doc));
+    (usage.into(), None, matches!(kind, Kind::Wheel).then_some(1))
 }
 
 /// Salt shows a traceback here. Its last line names the problem, so only that is shown.
@@ -209,4 +210,19 @@ fn store(ctx: &RunnerContext, data: &Map) -> exec::Result<()> {
         jobs.set_end_time(jid, &now.display_time()).map_err(failed)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TABLES;
+
+    #[test]
+    fn a_wheel_function_with_wrong_arguments_fails() {
+        let misused = |kind: Kind, fun: &str| misused(kind, "match is missing", TABLES.find(kind, fun).unwrap());
+        let (usage, _, code) = misused(Kind::Wheel, "key.accept");
+        assert!(usage.as_str().unwrap().starts_with("\nPassed invalid arguments: match is missing\n\nUsage:\n"));
+        assert_eq!(code, Some(1), "a return code means that it has failed");
+        assert_eq!(misused(Kind::Runner, "test.arg").2, None, "as in Salt");
+    }
 }
