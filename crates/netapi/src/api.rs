@@ -38,9 +38,7 @@ pub struct Api {
     pub body_room: BodyRoom,
     /// The link to the master.
     pub link: Arc<Link>,
-    /// The option `external_auth`.
-    external_auth: Map,
-    permissive: bool,
+    access: Mutex<Arc<Access>>,
     sessions: Mutex<Sessions>,
     session_files: SessionFiles,
     tokens: TokenStore,
@@ -49,6 +47,19 @@ pub struct Api {
     rt: Rt,
     started: SystemTime,
     requests: AtomicU64,
+}
+
+/// The options that say who may do what, as the running master has read them.
+#[derive(Debug, Default)]
+pub struct Access {
+    external_auth: Map,
+    permissive: bool,
+}
+
+impl From<&config::Master> for Access {
+    fn from(config: &config::Master) -> Self {
+        Access { external_auth: config.access.external_auth.clone(), permissive: config.access.permissive_acl }
+    }
 }
 
 /// Who sends a request, and how they prove it.
@@ -67,9 +78,8 @@ impl Api {
     pub fn new(rt: Rt, config: &config::Master, options: Options) -> Self {
         Api {
             link: Arc::new(Link::new(rt.clone(), config, options.runner_timeout)),
-            external_auth: config.access.external_auth.clone(),
+            access: Mutex::new(Arc::new(config.into())),
             body_room: BodyRoom::new(),
-            permissive: config.access.permissive_acl,
             options,
             sessions: Mutex::default(),
             session_files: SessionFiles::new(&config.paths.cachedir),
@@ -212,7 +222,7 @@ impl Api {
             tracing::error!("the master's token has an unexpected form");
             Failure::unexpected()
         })?;
-        let perms = perms::shown(&self.external_auth, &session);
+        let perms = perms::shown(&self.access().external_auth, &session);
         let now = self.now();
         let id = self.sessions().begin(self.rt.bytes(), session.clone(), now);
         let (files, key, kept) = (self.session_files.clone(), id.clone(), session.clone());
@@ -275,7 +285,8 @@ impl Api {
         let token = self.limited(address, self.link.make_token(credentials)).await?.ok_or_else(refused)?;
         // The groups of the user are known only now.
         let session = Session::of_token(&token).ok_or_else(refused)?;
-        if !perms::may_make_tokens(&self.external_auth, &session, self.permissive) {
+        let access = self.access();
+        if !perms::may_make_tokens(&access.external_auth, &session, access.permissive) {
             let user = value::escape::brief(&session.user, 100);
             tracing::warn!("the user {user:?} gets no token: external_auth does not grant the runner auth.mk_token");
             // Nobody will ever use it.
@@ -308,6 +319,18 @@ impl Api {
         }
     }
 
+    /// Returns whether the master still has the token of a caller. If not, somebody has revoked it, and the session ends.
+    ///
+    /// # Errors
+    /// When the master cannot be asked.
+    pub async fn is_confirmed(&self, caller: &Caller) -> Result<bool, Failure> {
+        let counts = self.link.token(&caller.session.token).await?.is_some();
+        if let (false, Some(id)) = (counts, &caller.id) {
+            self.end_session(id).await;
+        }
+        Ok(counts)
+    }
+
     /// Returns whether a caller still counts.
     pub fn still_counts(&self, caller: &Caller) -> bool {
         let now = self.now();
@@ -319,7 +342,41 @@ impl Api {
 
     /// Returns whether a user may see all events.
     pub fn sees_all_events(&self, session: &Session) -> bool {
-        perms::sees_all_events(&self.external_auth, session, self.permissive)
+        let access = self.access();
+        perms::sees_all_events(&access.external_auth, session, access.permissive)
+    }
+
+    /// Returns who may do what.
+    pub fn access(&self) -> Arc<Access> {
+        locked(&self.access).clone()
+    }
+
+    /// Reads who may do what whenever the master has started again: it reads these options at its start only.
+    pub async fn follow_access(self: Arc<Self>, source: config::Source) {
+        let mut connected = self.link.bus.connections();
+        // The first connection is to the master whose options this program has just read.
+        if connected.wait_for(|connected| *connected).await.is_err() {
+            return;
+        }
+        loop {
+            let again = connected.wait_for(|connected| !*connected).await.is_ok()
+                && connected.wait_for(|connected| *connected).await.is_ok();
+            if !again {
+                return;
+            }
+            let path = source.path.clone();
+            let read = move || config::Master::load(&config::Source { path }, &config::LoadOptions::default());
+            match self.rt.blocking(read).await {
+                Ok(Ok(config)) => *locked(&self.access) = Arc::new((&config).into()),
+                Ok(Err(error)) => tracing::error!(
+                    "external_auth is as it was before the master has started again: {}",
+                    value::error::chain(&error)
+                ),
+                Err(failure) => {
+                    tracing::error!("external_auth is as it was before the master has started again: {failure}")
+                }
+            }
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The master's event bus: one subscription for all HTTP clients.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use event::{Endpoints, Event, Filter, Listening, Remote, RemoteError};
 use rt::Rt;
-use tokio::sync::{Mutex, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 use value::Map;
 
 use crate::failure::Failure;
@@ -19,11 +21,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long a request waits for a master that has just started.
 const CONNECT: Duration = Duration::from_secs(2);
 
+/// The bytes of events that slow streams may keep in memory, together.
+const MOST_KEPT: usize = 32 << 20;
+
 /// The events of the master, and the way to fire some.
 pub struct Bus {
+    /// For requests, which read at once.
     events: broadcast::Sender<Event>,
+    /// For streams, which read as fast as their clients.
+    streams: Streams,
     connected: watch::Sender<bool>,
-    remote: Mutex<Remote>,
+    remote: tokio::sync::Mutex<Remote>,
 }
 
 impl Bus {
@@ -31,8 +39,9 @@ impl Bus {
     pub fn new(rt: Rt, endpoints: Endpoints) -> Self {
         Bus {
             events: broadcast::Sender::new(QUEUE),
+            streams: Streams::new(MOST_KEPT),
             connected: watch::Sender::new(false),
-            remote: Mutex::new(Remote::new(rt, endpoints)),
+            remote: tokio::sync::Mutex::new(Remote::new(rt, endpoints)),
         }
     }
 
@@ -65,20 +74,38 @@ impl Bus {
         *pause = FIRST_PAUSE;
         loop {
             let event = listening.next().await?;
+            self.streams.send(&event, event.bytes().len());
             // Without readers there is nobody to tell.
             let _ = self.events.send(event);
         }
     }
 
-    /// Subscribes to all events from now on.
+    /// Returns whether the bus is connected to the master, now and after each change.
+    pub fn connections(&self) -> watch::Receiver<bool> {
+        self.connected.subscribe()
+    }
+
+    /// Subscribes to all events from now on, for a reader that reads at once.
     ///
     /// # Errors
     /// When the master is away.
     pub async fn subscribe(&self) -> Result<broadcast::Receiver<Event>, Failure> {
+        self.connected().await.map(|()| self.events.subscribe())
+    }
+
+    /// Subscribes to all events from now on, for the stream of a client.
+    ///
+    /// # Errors
+    /// When the master is away.
+    pub async fn stream(&self) -> Result<broadcast::Receiver<Event>, Failure> {
+        self.connected().await.map(|()| self.streams.subscribe())
+    }
+
+    async fn connected(&self) -> Result<(), Failure> {
         let mut connected = self.connected.subscribe();
         let waited = tokio::time::timeout(CONNECT, connected.wait_for(|connected| *connected)).await;
         match waited {
-            Ok(Ok(_)) => Ok(self.events.subscribe()),
+            Ok(Ok(_)) => Ok(()),
             _ => Err(Failure::no_master()),
         }
     }
@@ -99,6 +126,50 @@ impl Bus {
     }
 }
 
+/// Events on their way to streams. One that is read slowly keeps each event in memory that it has not read, so there is a bound to
+/// their bytes: beyond it all streams end, and their clients connect again.
+struct Streams {
+    most: usize,
+    queue: Mutex<Queue>,
+}
+
+struct Queue {
+    events: broadcast::Sender<Event>,
+    /// The sizes of the latest events, the oldest first.
+    sizes: VecDeque<usize>,
+}
+
+impl Streams {
+    fn new(most: usize) -> Self {
+        let queue = Queue { events: broadcast::Sender::new(QUEUE), sizes: VecDeque::new() };
+        Streams { most, queue: Mutex::new(queue) }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Event> {
+        self.queue().events.subscribe()
+    }
+
+    fn send(&self, event: &Event, size: usize) {
+        let mut queue = self.queue();
+        if queue.events.send(event.clone()).is_err() {
+            return queue.sizes.clear();
+        }
+        queue.sizes.push_back(size);
+        let kept = queue.events.len();
+        while queue.sizes.len() > kept {
+            queue.sizes.pop_front();
+        }
+        if queue.sizes.iter().sum::<usize>() > self.most {
+            tracing::warn!("all streams of events end: some are read so slowly that too much waits for them");
+            *queue = Queue { events: broadcast::Sender::new(QUEUE), sizes: VecDeque::new() };
+        }
+    }
+}
+
 /// Waits for the next event. Events that a slow reader has missed are skipped.
 pub async fn next(events: &mut broadcast::Receiver<Event>) -> Option<Event> {
     loop {
@@ -106,6 +177,37 @@ pub async fn next(events: &mut broadcast::Receiver<Event>) -> Option<Event> {
             Ok(event) => return Some(event),
             Err(broadcast::error::RecvError::Lagged(missed)) => tracing::warn!("missed {missed} events of the master"),
             Err(broadcast::error::RecvError::Closed) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    fn event() -> Event {
+        Event::new("a/b", map! { "x" => 1 }, 1 << 20).unwrap()
+    }
+
+    #[test]
+    fn what_slow_streams_keep_in_memory_is_bounded_by_bytes() {
+        let streams = Streams::new(1000);
+        streams.send(&event(), 5000);
+        let (mut slow, mut quick) = (streams.subscribe(), streams.subscribe());
+        for _ in 0..3 {
+            streams.send(&event(), 400);
+            assert!(quick.try_recv().is_ok());
+        }
+        // All end: the channel is theirs together.
+        assert!((0..3).all(|_| slow.try_recv().is_ok()));
+        assert_eq!(slow.try_recv().unwrap_err(), broadcast::error::TryRecvError::Closed);
+        assert_eq!(quick.try_recv().unwrap_err(), broadcast::error::TryRecvError::Closed);
+        let mut again = streams.subscribe();
+        for _ in 0..100 {
+            streams.send(&event(), 400);
+            assert!(again.try_recv().is_ok(), "who reads in time is not cut off");
         }
     }
 }

@@ -10,9 +10,10 @@ use event::Event;
 use futures_util::stream;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 use value::map;
 
-use crate::api::{Api, Caller};
+use crate::api::{Access, Api, Caller};
 use crate::exchange::Reply;
 use crate::failure::Failure;
 use crate::own_jobs::{OwnJobs, Owner, Whose};
@@ -31,10 +32,12 @@ const MOST_HELD: usize = 1024;
 pub async fn stream(api: Arc<Api>, caller: Caller) -> Result<Reply, Failure> {
     // Before the events: a request that ends in between is noticed.
     let changes = api.link.own_jobs.changes();
-    let events = api.link.bus.subscribe().await?;
+    let events = api.link.bus.stream().await?;
     let owner = Owner { user: caller.session.user.clone(), backend: caller.session.backend.clone() };
+    let access = api.access();
     let view = View { owner, all: api.sees_all_events(&caller.session), held: VecDeque::new() };
-    let source = Source { api, caller, events, changes, view, ready: VecDeque::new() };
+    let confirmed = Instant::now();
+    let source = Source { api, caller, events, changes, view, access, confirmed, ready: VecDeque::new() };
     let first = stream::once(async { Ok::<_, std::convert::Infallible>(Bytes::from_static(b"retry: 400\n")) });
     let rest = stream::unfold(source, |mut source| async {
         let text = source.next().await?;
@@ -49,6 +52,10 @@ struct Source {
     events: broadcast::Receiver<Event>,
     changes: watch::Receiver<()>,
     view: View,
+    /// The options by which the view was made.
+    access: Arc<Access>,
+    /// When the master was last asked whether the token still counts.
+    confirmed: Instant,
     /// Events that may be shown.
     ready: VecDeque<Event>,
 }
@@ -56,7 +63,7 @@ struct Source {
 impl Source {
     /// Waits for the next piece of the stream; `None` at its end.
     async fn next(&mut self) -> Option<String> {
-        let beat = tokio::time::Instant::now() + BEAT;
+        let beat = Instant::now() + BEAT;
         loop {
             if let Some(event) = self.ready.pop_front() {
                 match text(&event) {
@@ -70,7 +77,7 @@ impl Source {
                 _ = self.changes.changed() => None,
                 received = tokio::time::timeout_at(beat, self.events.recv()) => Some(received),
             };
-            if !self.api.still_counts(&self.caller) {
+            if !self.still_counts().await {
                 return None;
             }
             let own = &self.api.link.own_jobs;
@@ -86,6 +93,25 @@ impl Source {
                 Some(Ok(Err(RecvError::Closed))) => return None,
             }
         }
+    }
+}
+
+impl Source {
+    /// Returns whether the user may still see events, and takes note of rights that have changed.
+    async fn still_counts(&mut self) -> bool {
+        let access = self.api.access();
+        if !Arc::ptr_eq(&access, &self.access) {
+            self.access = access;
+            self.view.all = self.api.sees_all_events(&self.caller.session);
+        }
+        if self.confirmed.elapsed() >= BEAT {
+            self.confirmed = Instant::now();
+            // A master that is away revokes nothing.
+            if matches!(self.api.is_confirmed(&self.caller).await, Ok(false)) {
+                return false;
+            }
+        }
+        self.api.still_counts(&self.caller)
     }
 }
 

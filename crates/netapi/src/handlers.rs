@@ -6,7 +6,7 @@ use axum::http::header::{self, HeaderName};
 use axum::http::{Method, StatusCode};
 use value::{Map, Value, map};
 
-use crate::api::Api;
+use crate::api::{Api, Caller};
 use crate::exchange::{Asked, Reply, Resource};
 use crate::failure::Failure;
 use crate::low::{self, BUILT};
@@ -36,17 +36,29 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
         (Resource::Keys, true) => keys::make(api, asked).await,
         (Resource::Token, _) => tokens(api, asked).await,
         (Resource::Events, _) => {
-            let caller = asked.logged_in()?.clone();
+            let caller = confirmed(api, asked).await?.clone();
             events::stream(api.clone(), caller).await
         }
         (Resource::Hook, _) => hook::fire(api, asked).await,
         (Resource::Static | Resource::App | Resource::Favicon, _) => file(api, resource, asked).await,
         (Resource::Stats, _) => {
             if api.options.statistics_login {
-                asked.logged_in()?;
+                confirmed(api, asked).await?;
             }
             Ok(api.statistics().into())
         }
+    }
+}
+
+/// Returns who has logged in, for what the master does not check: a token may be revoked before it expires.
+///
+/// # Errors
+/// When nobody has, or the master cannot be asked.
+pub async fn confirmed<'a>(api: &Api, asked: &'a Asked) -> Result<&'a Caller, Failure> {
+    let caller = asked.logged_in()?;
+    match api.is_confirmed(caller).await? {
+        true => Ok(caller),
+        false => Err(Failure::no_session()),
     }
 }
 

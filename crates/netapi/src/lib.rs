@@ -108,10 +108,12 @@ pub async fn run(
     }
     let api = Arc::new(Api::new(rt.clone(), config, options));
     let following = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.link.clone().follow_bus()));
+    let source = config::Source { path: config.paths.conf_file.clone() };
+    let access = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.clone().follow_access(source)));
     let cleaning = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.clone().clean_sessions()));
     tracing::info!("salt-api listens on {address}");
     ready(address);
     server::serve(listener, tls, routes::router(api), stop).await;
-    drop((following, cleaning));
+    drop((following, access, cleaning));
     Ok(())
 }

@@ -45,6 +45,18 @@ async fn a_logout_revokes_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_when_its_token_is_revoked() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    assert_eq!(stats(&running, &session).await.status, 200);
+    running.revoke_token();
+    for (method, path) in [("POST", "/hook/x"), ("GET", "/stats"), ("GET", "/events")] {
+        let request = json!({"method": method, "path": path, "headers": {"X-Auth-Token": session}});
+        assert_eq!(running.send(&request).await.status, 401, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_header_leaves_the_cookie() {
     let running = Running::start().await;
     let session = running.log_in(FRED).await;

@@ -50,6 +50,8 @@ struct Script {
     returns: Vec<Value>,
     /// The message with which the master refuses.
     refusal: Option<String>,
+    /// Somebody has revoked the token.
+    revoked: bool,
     /// The file that goes with the master after its next job.
     leaves: Option<PathBuf>,
 }
@@ -108,6 +110,11 @@ impl Running {
         };
         let (address, stop) = start_program(&options).await;
         Running { address, script, options, stop, _bus: served, place }
+    }
+
+    /// Revokes the token, as `auth.del_token` does.
+    pub fn revoke_token(&self) {
+        self.script.lock().unwrap().revoked = true;
     }
 
     /// Stops the program and starts it again. The master runs on.
@@ -253,7 +260,7 @@ fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
         // The password of wilma is right; what she lacks is the right to make tokens over HTTP.
         ("mk_token", Some(_)) if load.get_str("username") != Some(WILMA) => ("".into(), Vec::new()),
         ("mk_token", _) => (token(load), Vec::new()),
-        ("get_token", _) if load.get_str("token") == Some(TOKEN) => {
+        ("get_token", _) if load.get_str("token") == Some(TOKEN) && !script.revoked => {
             (token(&map! { "username" => FRED, "eauth" => "auto" }), Vec::new())
         }
         ("get_token", _) => (Map::new().into(), Vec::new()),
