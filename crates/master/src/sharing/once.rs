@@ -242,11 +242,29 @@ impl Worker {
         self.follow_leases(actions);
     }
 
+    /// Returns which master runs what this one does not: the first of those that are linked. While it takes over, nobody does.
+    fn usual_holder(&self, voters: &[(String, Node)]) -> Option<String> {
+        if self.once.leases.mode() != Mode::Available {
+            return None;
+        }
+        let linked = self.fleet.linked();
+        let own = self.model.node();
+        let first = voters.iter().find(|(_, node)| *node == own || linked.contains(node));
+        first.filter(|(_, node)| *node != own).map(|(name, _)| name.clone())
+    }
+
     /// Returns what `saltern.leases` shows.
     pub(super) fn leases(&self) -> Map {
         let now = self.now().steady;
+        // By name, which is the order in which masters take over.
+        let mut voters: Vec<(String, Node)> =
+            self.once.leases.voters().nodes().map(|node| (self.members.called(node), node)).collect();
+        voters.sort_unstable();
+        let holder = self.usual_holder(&voters);
         let shown = |duty: &String| {
-            let mut shown = map! { "held" => self.once.leases.held(duty, now).is_some() };
+            let held = self.once.leases.held(duty, now).is_some();
+            let holder = if held { Some(self.members.called(self.model.node())) } else { holder.clone() };
+            let mut shown = map! { "held" => held, "holder" => holder.map_or(Value::Null, Value::from) };
             if let Some((node, at)) = self.once.runs.of_duty(duty) {
                 let at = crate::set_requests::times::shown(at);
                 shown.insert("last", map! { "master" => self.members.called(node), "begun" => at });
@@ -258,8 +276,7 @@ impl Worker {
             Mode::Available => "available",
             Mode::Off => "off",
         };
-        let voters: Vec<Value> =
-            self.once.leases.voters().nodes().map(|node| self.members.called(node).into()).collect();
+        let voters: Vec<Value> = voters.into_iter().map(|(name, _)| name.into()).collect();
         let mut all = Map::new();
         self.once.duties.iter().map(shown).for_each(|(duty, shown)| drop(all.insert(duty, shown)));
         let is_member = |name: &str| !self.members.accepted(name).is_empty();
