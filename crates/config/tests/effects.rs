@@ -129,7 +129,8 @@ fn read() -> (Read, Read) {
     let (mut own, mut others) = (Read::default(), Read::default());
     for entry in std::fs::read_dir(crates()).unwrap().flatten() {
         let name = entry.file_name();
-        if name == "swarm" {
+        // `share` names options that it does not compare, and reads none.
+        if name == "swarm" || name == "share" {
             continue;
         }
         let read = if name == "config" { &mut own } else { &mut others };
