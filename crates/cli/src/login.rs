@@ -14,11 +14,8 @@ use value::{Map, Value};
 
 use crate::{exit_codes, hint};
 
-/// The backends of Saltern's master, which a user may choose from.
-const BACKENDS: [&str; 5] = ["auto", "file", "pam", "rest", "sharedsecret"];
-
-/// One that a master of Salt may have, with which these programs can talk as well.
-const OF_SALT: &str = "ldap";
+/// The backends of Salt, which a user may choose from: the master may be one of Salt.
+const BACKENDS: [&str; 6] = ["auto", "file", "ldap", "pam", "rest", "sharedsecret"];
 
 /// The variable that names a file with the password.
 const PASSWORD_FILE: &str = "SALT_PASSWORD_FILE";
@@ -172,7 +169,7 @@ async fn carry_out(plan: Plan, client: &LocalClient, refusal: impl FnOnce(&Login
 fn ask(options: &Map) -> Result<Login> {
     let text = |name: &str| options.get(name).filter(|value| !value.is_null()).map(Value::to_string);
     let backend = text("eauth").unwrap_or_default();
-    if backend != OF_SALT && !BACKENDS.contains(&backend.as_str()) {
+    if !BACKENDS.contains(&backend.as_str()) {
         return Err(Failed::Unknown(backend).into());
     }
     let mut username = match text("username") {
