@@ -296,6 +296,16 @@ impl Api {
         Ok(token)
     }
 
+    /// Calls a function that a route stands for. The client must be enabled as for any command.
+    ///
+    /// # Errors
+    /// When the client is not enabled, the user may not call the function, or the master does not answer.
+    pub async fn call(&self, token: &str, client: &str, fun: &str, named: Map) -> Result<Value, Failure> {
+        let command = map! { "client" => client, "fun" => fun, "kwarg" => named };
+        let command = low::read(command, Some(token), &self.options.clients, "")?;
+        Ok(self.link.run(command).await?.pop().unwrap_or_default())
+    }
+
     /// Ends a session.
     pub async fn end_session(&self, id: &str) {
         self.sessions().end(id);

@@ -8,7 +8,7 @@ use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 use value::{Map, Value};
 
-use crate::api::Caller;
+use crate::api::{Api, Caller};
 use crate::failure::Failure;
 use crate::files::Opened;
 
@@ -119,6 +119,18 @@ impl Asked {
     /// Returns who has logged in.
     pub fn logged_in(&self) -> Result<&Caller, Failure> {
         self.caller.as_ref().ok_or_else(Failure::no_session)
+    }
+
+    /// Returns who has logged in, for what the master does not check: a token may be revoked before it expires.
+    ///
+    /// # Errors
+    /// When nobody has, or the master cannot be asked.
+    pub async fn confirmed(&self, api: &Api) -> Result<&Caller, Failure> {
+        let caller = self.logged_in()?;
+        match api.is_confirmed(caller).await? {
+            true => Ok(caller),
+            false => Err(Failure::no_session()),
+        }
     }
 }
 

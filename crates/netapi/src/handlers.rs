@@ -6,7 +6,7 @@ use axum::http::header::{self, HeaderName};
 use axum::http::{Method, StatusCode};
 use value::{Map, Value, map};
 
-use crate::api::{Api, Caller};
+use crate::api::Api;
 use crate::exchange::{Asked, Reply, Resource};
 use crate::failure::Failure;
 use crate::low::{self, BUILT};
@@ -36,29 +36,17 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
         (Resource::Keys, true) => keys::make(api, asked).await,
         (Resource::Token, _) => tokens(api, asked).await,
         (Resource::Events, _) => {
-            let caller = confirmed(api, asked).await?.clone();
+            let caller = asked.confirmed(api).await?.clone();
             events::stream(api.clone(), caller).await
         }
         (Resource::Hook, _) => hook::fire(api, asked).await,
         (Resource::Static | Resource::App | Resource::Favicon, _) => file(api, resource, asked).await,
         (Resource::Stats, _) => {
             if api.options.statistics_login {
-                confirmed(api, asked).await?;
+                asked.confirmed(api).await?;
             }
             Ok(api.statistics().into())
         }
-    }
-}
-
-/// Returns who has logged in, for what the master does not check: a token may be revoked before it expires.
-///
-/// # Errors
-/// When nobody has, or the master cannot be asked.
-pub async fn confirmed<'a>(api: &Api, asked: &'a Asked) -> Result<&'a Caller, Failure> {
-    let caller = asked.logged_in()?;
-    match api.is_confirmed(caller).await? {
-        true => Ok(caller),
-        false => Err(Failure::no_session()),
     }
 }
 
@@ -150,19 +138,8 @@ async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     Ok(Reply::Data(StatusCode::ACCEPTED, answer.into(), Vec::new()))
 }
 
-/// Calls a function that a route stands for. The client must be enabled as for any command.
-///
-/// # Errors
-/// When the client is not enabled, the user may not call the function, or the master does not answer.
-pub async fn call(api: &Arc<Api>, token: &str, client: &str, fun: &str, named: Map) -> Result<Value, Failure> {
-    let mut command = map! { "client" => client, "fun" => fun };
-    command.insert("kwarg", named);
-    let command = low::read(command, Some(token), &api.options.clients, "")?;
-    Ok(api.link.run(command).await?.pop().unwrap_or_default())
-}
-
 async fn jobs(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
-    let listed = call(api, &asked.logged_in()?.session.token, "runner", "jobs.list_jobs", Map::new()).await?;
+    let listed = api.call(&asked.logged_in()?.session.token, "runner", "jobs.list_jobs", Map::new()).await?;
     Ok(map! { "return" => vec![listed] }.into())
 }
 
@@ -171,7 +148,7 @@ async fn job(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     if !wire::Jid::is_valid(&asked.rest) {
         return Err(Failure::bad_request("The path has no valid job id"));
     }
-    let info = call(api, token, "runner", "jobs.list_job", map! { "jid" => asked.rest.as_str() }).await?;
+    let info = api.call(token, "runner", "jobs.list_job", map! { "jid" => asked.rest.as_str() }).await?;
     let result = info.get("Result").and_then(Value::as_map);
     let returns: Map = result
         .into_iter()

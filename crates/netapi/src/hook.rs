@@ -9,7 +9,6 @@ use value::{Map, map};
 use crate::api::Api;
 use crate::exchange::{Asked, Reply};
 use crate::failure::Failure;
-use crate::handlers::confirmed;
 
 /// The tag of events of webhooks, to which the rest of the path is added.
 const TAG: &str = "salt/netapi/hook";
@@ -26,7 +25,7 @@ const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-
 /// When the request is wrong, or the event cannot be fired.
 pub async fn fire(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     if api.options.hook_login {
-        confirmed(api, asked).await?;
+        asked.confirmed(api).await?;
     } else if asked.caller.is_none() {
         api.count_hook(asked.address)?;
     }

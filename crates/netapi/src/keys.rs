@@ -9,7 +9,6 @@ use wire::MinionId;
 use crate::api::Api;
 use crate::exchange::{Asked, Reply};
 use crate::failure::Failure;
-use crate::handlers::call;
 use crate::low;
 
 /// Returns all keys, or the fingerprints of those that match the rest of the path.
@@ -22,7 +21,7 @@ pub async fn show(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
         "" => ("key.list_all", Map::new()),
         id => ("key.finger", map! { "match" => id }),
     };
-    let event = call(api, &caller.session.token, "wheel", fun, named).await?;
+    let event = api.call(&caller.session.token, "wheel", fun, named).await?;
     let returned = event.get("data").and_then(|data| data.get("return")).cloned().unwrap_or_default();
     Ok(map! { "return" => returned }.into())
 }
