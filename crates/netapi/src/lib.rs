@@ -80,7 +80,7 @@ pub async fn run(
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), Error> {
     let (options, warnings) = Options::read(&config.raw)?;
-    for warning in warnings {
+    for warning in warnings.into_iter().chain(mistakes::warnings(&options)) {
         tracing::warn!("{warning}");
     }
     let tls = options.tls.as_ref().map(server::acceptor).transpose()?;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::low::{BUILT, SALTS};
-use crate::options::Options;
+use crate::options::{Options, hint};
 use crate::origin::Cors;
 
 /// Returns what is probably a mistake.
@@ -27,12 +27,6 @@ pub fn warnings(options: &Options) -> Vec<String> {
         warnings.extend(origins.iter().filter_map(|text| origin(text)));
     }
     warnings
-}
-
-/// Returns the question for the name that was probably meant, or nothing.
-pub fn hint(name: &str, known: &[&str]) -> String {
-    let near = value::near::nearest(name, known.iter().copied());
-    near.map(|near| format!(". Did you mean '{near}'?")).unwrap_or_default()
 }
 
 fn client(name: &str) -> Option<String> {
@@ -75,7 +69,10 @@ mod tests {
     fn warnings_of(more: Map, clients: value::Value) -> Vec<String> {
         let mut section = map! { "port" => 8000, "disable_ssl" => true };
         section.update(more);
-        Options::read(&map! { "rest_cherrypy" => section, "netapi_enable_clients" => clients }).unwrap().1
+        let options = map! { "rest_cherrypy" => section, "netapi_enable_clients" => clients };
+        let (options, mut all) = Options::read(&options).unwrap();
+        all.extend(warnings(&options));
+        all
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::time::Duration;
 use value::{Map, Value};
 
 use crate::files::{Directory, Page};
-use crate::mistakes;
 use crate::origin::Cors;
 
 /// What an option must be.
@@ -182,7 +181,6 @@ impl Options {
             clients: clients(master)?,
             runner_timeout: runner_timeout(master)?,
         };
-        warnings.extend(mistakes::warnings(&options));
         Ok((options, warnings))
     }
 }
@@ -197,7 +195,7 @@ fn refuse(section: &Map, warnings: &mut Vec<String>) -> Result<(), Error> {
         if let Some((_, why)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name) {
             warnings.push(format!("rest_cherrypy: the option '{name}' has no effect: {why}"));
         } else if !OBEYED.contains(&name) && !REFUSED.iter().any(|(known, _)| *known == name) {
-            warnings.push(format!("rest_cherrypy: the option '{name}' is not known{}", mistakes::hint(name, &OBEYED)));
+            warnings.push(format!("rest_cherrypy: the option '{name}' is not known{}", hint(name, &OBEYED)));
         }
     }
     if section.get("ssl_version").is_some_and(Value::truthy) {
@@ -375,6 +373,12 @@ impl Options {
     pub fn serves(&self, address: &str) -> bool {
         self.addresses.as_ref().is_none_or(|known| known.iter().any(|known| known == address))
     }
+}
+
+/// Returns the question for the name that was probably meant, or nothing.
+pub fn hint(name: &str, known: &[&str]) -> String {
+    let near = value::near::nearest(name, known.iter().copied());
+    near.map(|near| format!(". Did you mean '{near}'?")).unwrap_or_default()
 }
 
 #[cfg(test)]
