@@ -49,7 +49,8 @@ const COMMON: &[&str] = &[
 ];
 
 /// Options that only programs beside a master read.
-const OF_MASTER: &[&str] = &["api_logfile", "api_pidfile", "netapi_enable_clients", "rest_cherrypy", "rest_timeout"];
+const OF_MASTER: &[&str] =
+    &["api_logfile", "api_pidfile", "netapi_enable_clients", "publisher_acl", "rest_cherrypy", "rest_timeout"];
 
 impl Read {
     fn stream(&mut self, stream: TokenStream) {
