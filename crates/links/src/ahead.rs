@@ -1,4 +1,4 @@
-//! By how much the steady clock of a peer is ahead of ours, from its pings. Opens no socket and reads no clock.
+//! By how much the steady clock of a peer is ahead of the one here, from its pings. Opens no socket and reads no clock.
 //!
 //! A ping that is delayed makes the peer seem to be behind, so the largest difference of the last minute or two counts: after a
 //! program stood still, it reads late what was sent in time. The difference changes slowly, for no clock of a host runs exactly.
