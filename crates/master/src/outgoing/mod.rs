@@ -84,8 +84,8 @@ impl Written {
 /// The data of a minion that changed: which part, and whose.
 pub type ChangedData = (&'static str, MinionId);
 
-/// Which tokens may have changed.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// Which tokens may have changed. It has no `Debug`, because a token is a secret.
+#[derive(Default)]
 pub struct ChangedTokens {
     /// These.
     pub texts: BTreeSet<String>,
