@@ -283,7 +283,7 @@ fn pass_over(transport: Transport) {
     }
     scenario(&format!("stock minions and what is ours over {}", transport.name()), |sandbox| {
         let master = Master::build(&Salt::ours()?, "m").transport(transport).option("auto_accept", true);
-        let mut master = master.option("publish_session", 8).start(sandbox)?;
+        let mut master = master.option("publish_session", 20).start(sandbox)?;
         let minions: Result<Vec<Minion>> = LINES
             .iter()
             .map(|line| Minion::build(&Salt::real(line).context("checked above")?, line).master(&master).start(sandbox))
