@@ -298,7 +298,7 @@ fn pass_over(transport: Transport) {
         }
         let count = |word: &str| master.log().matches(word).count();
         let renewals = count("Rotating master AES key");
-        until("the key to be renewed", LONG, || count("Rotating master AES key") > renewals)?;
+        until("the key to be renewed", 2 * LONG, || count("Rotating master AES key") > renewals)?;
         // Salt's minions fetch the new key on the next message, without a job. One that signs in while its master stops
         // may never return, so wait until all have it.
         let signed_in = |line: &&str| {
