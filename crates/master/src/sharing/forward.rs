@@ -167,13 +167,22 @@ pub async fn run(
                 None => return,
             },
         };
-        let (here, there) = (shared.clone(), links.clone());
+        let (bytes, here, there) = (size(&attempt.job), shared.clone(), links.clone());
         let attempted = shared.stores.rt.blocking(move || (publish(&here, &there, &attempt), attempt)).await;
         match attempted {
-            Ok((false, attempt)) if delayed.len() < MOST_WAITING => delayed.push_back(attempt.later(Instant::now())),
-            Ok((_, attempt)) => drop(inbox.bytes.fetch_sub(size(&attempt.job), Ordering::AcqRel)),
+            Ok((false, attempt)) if delayed.len() < MOST_WAITING => {
+                delayed.push_back(attempt.later(Instant::now()));
+                // Its bytes still wait.
+                continue;
+            }
+            Ok((false, attempt)) => {
+                let jid = brief(attempt.job.load.key.as_str(), 100);
+                warn!("the job {jid} of another master is not published: too many wait for the disk");
+            }
+            Ok((true, _)) => {}
             Err(failure) => error!("a job of another master could not be published: {failure}"),
         }
+        inbox.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
