@@ -34,15 +34,34 @@ pub struct Cluster {
     pub events: Vec<String>,
     /// What decides which member runs the schedule (`cluster_once`).
     pub once: Once,
+    /// For how long a majority grants the right to run it (`cluster_lease_time`).
+    pub lease_time: Duration,
+    /// What this member does in the set (`cluster_role`).
+    pub role: ClusterRole,
+    /// The address on which it listens for other members: the option `interface`, which says something else for a witness.
+    pub interface: String,
 }
 
 /// Who does what must happen once in the set (`cluster_once`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once {
+    /// `Majority` with three voters or more, else `Available`.
+    Auto,
+    /// The member that a majority has chosen; nobody without a majority.
+    Majority,
     /// The first member by name that is there; after a partition each side has one.
     Available,
     /// Each member.
     Off,
+}
+
+/// What a member does in the set (`cluster_role`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterRole {
+    /// Serves minions.
+    Master,
+    /// Votes, and serves no minions.
+    Witness,
 }
 
 /// A text that is never printed.
@@ -79,7 +98,6 @@ impl Cluster {
         if !opts.truthy("cluster_id") {
             return Ok(None);
         }
-        only(opts, "cluster_role", "master")?;
         only(opts, "cluster_share", "all")?;
         let pool_port = within(opts, "cluster_pool_port", 1, 65_535)? as u16;
         let addresses = addresses(opts, "cluster_addresses", pool_port)?;
@@ -99,6 +117,9 @@ impl Cluster {
             queue_size: within(opts, "cluster_queue_size", 1 << 20, 16 << 30)? as usize,
             events: events(opts)?,
             once: once(opts)?,
+            lease_time: seconds(opts, "cluster_lease_time", 1.0, 600.0)?,
+            role: role(opts)?,
+            interface: opts.read("interface")?,
         }))
     }
 }
@@ -109,6 +130,13 @@ pub(crate) fn hide_secrets(opts: &mut Opts) {
         if opts.truthy(name) {
             opts.set(name, "(hidden)");
         }
+    }
+}
+
+/// Has a witness take requests of programs on its own host only: it serves no minions.
+pub(crate) fn close_to_minions(opts: &mut Opts, cluster: Option<&Cluster>) {
+    if cluster.is_some_and(|cluster| cluster.role == ClusterRole::Witness) {
+        opts.set("interface", "127.0.0.1");
     }
 }
 
@@ -167,13 +195,24 @@ fn events(opts: &Opts) -> Result<Vec<String>, Error> {
 fn once(opts: &Opts) -> Result<Once, Error> {
     let name = "cluster_once";
     Ok(match opts.map.get(name) {
-        // Until a majority can decide, both are the same.
-        Some(Value::Str(text)) if text == "auto" || text == "available" => Once::Available,
+        Some(Value::Str(text)) if text == "auto" => Once::Auto,
+        Some(Value::Str(text)) if text == "majority" => Once::Majority,
+        Some(Value::Str(text)) if text == "available" => Once::Available,
         // YAML reads an `off` without quotes as false.
         Some(Value::Bool(false)) => Once::Off,
         Some(Value::Str(text)) if text == "off" => Once::Off,
-        _ => return Err(opts.wrong(name, "'auto', 'available' or 'off': nothing else is supported yet")),
+        _ => return Err(opts.wrong(name, "'auto', 'majority', 'available' or 'off'")),
     })
+}
+
+fn role(opts: &Opts) -> Result<ClusterRole, Error> {
+    let name = "cluster_role";
+    match opts.map.get(name) {
+        None | Some(Value::Null) => Ok(ClusterRole::Master),
+        Some(Value::Str(text)) if text == "master" => Ok(ClusterRole::Master),
+        Some(Value::Str(text)) if text == "witness" => Ok(ClusterRole::Witness),
+        _ => Err(opts.wrong(name, "'master' or 'witness': nothing else is supported yet")),
+    }
 }
 
 /// What addresses look like, for errors.
@@ -252,7 +291,8 @@ mod tests {
         assert_eq!((cluster.heartbeat, cluster.queue_size), (Duration::from_millis(500), 64 << 20));
         assert_eq!(cluster.tombstones, Duration::from_secs(90 * 86_400));
         assert_eq!(cluster.events, ["*"]);
-        assert_eq!(cluster.once, Once::Available);
+        assert_eq!((cluster.once, cluster.role), (Once::Auto, ClusterRole::Master));
+        assert_eq!(cluster.lease_time, Duration::from_secs(6));
         assert_eq!(cluster.pki_dir, PathBuf::from("/tmp/x/etc/salt/pki/master"));
     }
 
@@ -301,7 +341,8 @@ mod tests {
             assert_eq!(read(more).once, Once::Off);
         }
         assert_eq!(read(map! { "cluster_once" => "available" }).once, Once::Available);
-        assert!(refused("cluster_once", "majority").contains("yet"));
+        assert_eq!(read(map! { "cluster_once" => "majority" }).once, Once::Majority);
+        assert!(refused("cluster_once", "leader").contains("'majority'"));
         refused("cluster_once", true);
     }
 
@@ -321,7 +362,13 @@ mod tests {
         refused("cluster_tombstone_days", 0);
         refused("cluster_queue_size", 1_000);
         refused("cluster_id", "a\nb");
-        assert!(refused("cluster_role", "witness").contains("'master': nothing else is supported yet"));
+        refused("cluster_lease_time", 0.5);
+        let witness = options(map! { "cluster_role" => "witness", "interface" => "10.0.0.3" });
+        let witness = Master::from_options(witness).unwrap();
+        let cluster = witness.cluster.unwrap();
+        assert_eq!((cluster.role, cluster.interface.as_str()), (ClusterRole::Witness, "10.0.0.3"));
+        assert_eq!(witness.network.interface, "127.0.0.1", "minions do not reach it");
+        assert!(refused("cluster_role", "reader").contains("'master' or 'witness': nothing else is supported yet"));
         assert!(refused("cluster_share", list!["keys"]).contains("'all'"));
     }
 }

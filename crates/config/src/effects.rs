@@ -69,7 +69,6 @@ const REFUSED: &[(Side, &str, &[&str])] = &[
 /// Options of a set of masters (`cluster_id`) that are decided but not built.
 const LATER: &[(Side, &str, &[&str])] = &[
     (Master, "masters are linked without a server so far", &["cluster_bus", "cluster_bus_credentials"]),
-    (Master, "the members do not vote so far", &["cluster_lease_time"]),
     (Master, "member keys are not checked against fingerprints so far", &["cluster_pub_fingerprint"]),
     (Master, "a return is acknowledged by one master so far", &["cluster_return_copies"]),
 ];
@@ -80,6 +79,7 @@ const OF_A_SET: &[&str] = &[
     "cluster_addresses",
     "cluster_events",
     "cluster_heartbeat",
+    "cluster_lease_time",
     "cluster_once",
     "cluster_pool_port",
     "cluster_queue_size",

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use value::{Map, Value};
 
 pub use bus_ports::BusPorts;
-pub use cluster::{Cluster, Once, Secret};
+pub use cluster::{Cluster, ClusterRole, Once, Secret};
 pub use common::{CertReqs, FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Roots, Tls, Transport};
 pub use error::Error;
 pub use fields::typed_fields;

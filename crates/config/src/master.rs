@@ -104,6 +104,7 @@ impl Master {
         finish(&mut opts, source, load)?;
         let cluster = Cluster::read(&opts)?;
         cluster::hide_secrets(&mut opts);
+        cluster::close_to_minions(&mut opts, cluster.as_ref());
         Ok(Master {
             id: opts.read("id")?,
             user: opts.read("user")?,

@@ -253,7 +253,6 @@ fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
     for option in [
         "cluster_bus: nats://n1",
         "cluster_bus_credentials: {user: a}",
-        "cluster_lease_time: 10",
         "cluster_pub_fingerprint: [aa]",
         "cluster_return_copies: 2",
     ] {

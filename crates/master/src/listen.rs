@@ -41,14 +41,14 @@ fn refused(listen: &Listen, purpose: &'static str, option: &'static str) -> impl
 }
 
 async fn place(config: &Master, rt: &Rt, port: u16) -> Result<Listen, Error> {
-    let at = address(config, rt, port).await?;
+    let at = address(&config.network.interface, config, rt, port).await?;
     Ok(Listen { backlog: config.network.zmq_backlog, keepalive: keepalive(config), ..Listen::at(at) })
 }
 
-/// Returns a port of the option `interface`.
-pub async fn address(config: &Master, rt: &Rt, port: u16) -> Result<SocketAddr, Error> {
+/// Returns a port of an interface, such as the option of that name says.
+pub async fn address(interface: &str, config: &Master, rt: &Rt, port: u16) -> Result<SocketAddr, Error> {
     let network = &config.network;
-    let interface = match network.interface.as_str() {
+    let interface = match interface {
         // Salt's default interface, with its IPv6 counterpart.
         "0.0.0.0" if network.ipv6 == Some(true) => "::",
         bracketed => bracketed.trim_start_matches('[').trim_end_matches(']'),

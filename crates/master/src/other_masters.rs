@@ -1,8 +1,10 @@
 //! What the master's state, jobs and requests need of the other masters of the set. `sharing` provides it, and uses all of these.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use runners::Guard;
 use share::duties::Occasion;
 use value::Map;
 use wire::{Jid, MinionId};
@@ -26,7 +28,10 @@ pub trait OtherMasters: Send + Sync {
 }
 
 /// What the set does once is this master's turn. Dropped when it has ended.
-pub trait Turn: Send {}
+pub trait Turn: Send {
+    /// Returns what says whether it still is.
+    fn guard(&self) -> Arc<dyn Guard>;
+}
 
 /// A job that was published here.
 pub struct PublishedJob<'a> {

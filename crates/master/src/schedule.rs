@@ -248,7 +248,12 @@ fn begin(shared: &Arc<Shared>, fire: &Fire, running: &Running) -> Result<(), Str
         info!("Running scheduled job: {} with jid {jid}", fire.name);
         let user = inside.users.master_user().to_owned();
         let request = Request::new(Kind::Runner, fun.as_str(), call_of(&fire.data), jid.to_string(), user);
-        let outcome = runners::run(&functions::context(&inside), request).await;
+        let context = functions::context(&inside);
+        let context = match &turn {
+            Some(turn) => context.with_guard(turn.guard()),
+            None => context,
+        };
+        let outcome = runners::run(&context, request).await;
         // Before the event: whoever sees it must not find the run among the unfinished ones.
         drop((counted, turn));
         tell(&inside, &fire, &fun, outcome);

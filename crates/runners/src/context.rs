@@ -9,11 +9,12 @@ use cache::Cache;
 use config::Master;
 use exec::{Catalogue, Error, Result};
 use files::FileServer;
+use futures_util::future::BoxFuture;
 use keys::KeyStore;
 use rt::Rt;
 use store::jobs::JobCache;
-use value::Map;
 use value::error::chain;
+use value::{Map, Value};
 
 use crate::events::Events;
 use crate::{Kind, Tables};
@@ -38,6 +39,8 @@ pub struct RunnerContext {
     pub catalogue: Catalogue,
     /// The job.
     pub job: Job,
+    /// What the function needs to go on.
+    guard: Option<Arc<dyn Guard>>,
     /// Opened when it is first needed; clones have the same.
     data: Arc<OnceLock<Arc<Cache>>>,
 }
@@ -64,6 +67,12 @@ pub trait Sink: Send + Sync {
 
     /// Prints a line.
     fn print(&self, line: &str);
+}
+
+/// Something that a function must have while it publishes jobs, such as the lease of what a set of masters does once.
+pub trait Guard: Send + Sync {
+    /// Returns why nothing more may be published; `None` if the function may go on.
+    fn lost(&self) -> BoxFuture<'_, Option<String>>;
 }
 
 /// A live view of the minions whose link to this master is up.
@@ -98,7 +107,7 @@ impl RunnerContext {
     /// A context without followers and without a job yet.
     pub fn new(config: Arc<Master>, rt: Rt, events: Events, tables: &'static Tables, catalogue: Catalogue) -> Self {
         let (sink, job, data) = (Arc::new(Silent), Job::default(), Arc::default());
-        RunnerContext { config, rt, events, sink, connected: None, tables, catalogue, job, data }
+        RunnerContext { config, rt, events, sink, connected: None, tables, catalogue, job, guard: None, data }
     }
 
     /// The same, with a sink.
@@ -114,6 +123,23 @@ impl RunnerContext {
     /// The same, with the minion data cache that the running master has open.
     pub fn with_data(self, data: Arc<Cache>) -> Self {
         RunnerContext { data: Arc::new(data.into()), ..self }
+    }
+
+    /// The same, for functions that publish nothing once the guard says so.
+    pub fn with_guard(self, guard: Arc<dyn Guard>) -> Self {
+        RunnerContext { guard: Some(guard), ..self }
+    }
+
+    /// Checks that a job may be published.
+    pub(crate) async fn may_publish(&self, fun: &Value) -> std::result::Result<(), client::Error> {
+        let Some(guard) = &self.guard else { return Ok(()) };
+        match guard.lost().await {
+            None => Ok(()),
+            Some(reason) => {
+                tracing::error!("{fun} is not published, and nothing after it: {reason}");
+                Err(client::Error::Refused(format!("{fun} is not published: {reason}")))
+            }
+        }
     }
 
     /// The same, for a job.

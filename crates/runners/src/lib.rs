@@ -31,7 +31,7 @@ mod texts;
 pub mod wheel;
 
 pub use connected::connected;
-pub use context::{Connected, Job, RunnerContext, Silent, Sink, WheelContext};
+pub use context::{Connected, Guard, Job, RunnerContext, Silent, Sink, WheelContext};
 pub use docs::docs;
 pub use events::{Events, Listener};
 pub use kind::{Kind, NoSuchFunction};

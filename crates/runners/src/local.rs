@@ -56,6 +56,7 @@ impl Ask {
     /// # Errors
     /// When there is no master, or it refuses.
     pub async fn run(&self, ctx: &RunnerContext) -> std::result::Result<Answers, client::Error> {
+        ctx.may_publish(&self.job.function).await?;
         let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
         // Subscribed before the job is published: a fast minion's return would be missed otherwise.
         let mut bus = client.listen().await?;

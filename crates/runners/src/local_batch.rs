@@ -53,6 +53,7 @@ impl Ask {
         while !run.batch.is_done() {
             let next = run.batch.next(run.client.now());
             if !next.is_empty() {
+                ctx.may_publish(&self.job.function).await?;
                 run.publish(next).await?;
                 continue;
             }

@@ -94,6 +94,22 @@ fn called_inside(kind: Kind, fun: &str, call: &Call) -> Vec<String> {
     }
 }
 
+/// Returns the runner that a runner is told to call.
+fn runner_inside(kind: Kind, fun: &str, call: &Call) -> Option<(String, Call)> {
+    if (kind, fun) != (Kind::Runner, "saltern.once") {
+        return None;
+    }
+    let mut inside = call.clone();
+    let mut take = |name: &str| match inside.kwargs.remove(name) {
+        Some(given) => Some(given),
+        None if inside.args.is_empty() => None,
+        None => Some(inside.args.remove(0)),
+    };
+    let (_name, fun) = (take("name"), take("fun")?);
+    inside.kwargs.remove("within");
+    Some((fun.to_string(), inside))
+}
+
 /// Checks who the caller is and what they may do. Also returns the span in which the function runs.
 fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
     let MasterRequest { shared, login, mut load, .. } = ask;
@@ -122,6 +138,10 @@ fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span),
 fn authorise(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Call) -> Result<(), Map> {
     let mut functions = vec![fun.to_owned()];
     functions.extend(called_inside(kind, fun, call));
+    // What it runs is another call.
+    if let Some((fun, call)) = runner_inside(kind, fun, call) {
+        authorise(shared, caller, kind, &fun, &call)?;
+    }
     // Before anything else, since it applies to everybody.
     if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &functions) {
         warn!("{} does not have permissions to run {}", caller.name(), functions.join(","));
@@ -141,5 +161,27 @@ fn authorise(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Cal
             let error = map! { "name" => "SaltInvocationError", "message" => syntax.to_string() };
             Err(map! { "error" => Value::from(error) })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    #[test]
+    fn what_a_runner_runs_once_is_a_call_that_needs_a_permission_too() {
+        let inside = |args: Value, kwargs: Map| {
+            let call = Call { args: args.into_list().unwrap_or_default(), kwargs };
+            runner_inside(Kind::Runner, "saltern.once", &call)
+        };
+        let wanted = Call { args: vec!["orch.a".into()], kwargs: map! { "x" => 1 } };
+        let positional = inside(list!["a", "state.orchestrate", "orch.a"], map! { "x" => 1, "within" => 90 });
+        assert_eq!(positional, Some(("state.orchestrate".to_owned(), wanted.clone())));
+        let named = inside(list!["orch.a"], map! { "name" => "a", "fun" => "state.orchestrate", "x" => 1 });
+        assert_eq!(named, Some(("state.orchestrate".to_owned(), wanted)));
+        assert_eq!(inside(list!["a"], Map::new()), None, "it lacks the function");
+        assert_eq!(runner_inside(Kind::Runner, "test.arg", &Call::default()), None);
     }
 }

@@ -47,6 +47,12 @@ pub enum SetRequest {
     Leases,
     /// What differs between members that must be alike: in one kind, or at all.
     Drift(Option<Kind>),
+    /// Somebody wants to run what the set does once under a name, if no master began it `within` this many milliseconds.
+    BeginOnce { name: String, within: u64 },
+    /// Whether such a run, which has this fence, may go on.
+    GoOnOnce { name: String, fence: u64 },
+    /// Such a run has ended.
+    EndOnce { name: String, fence: u64 },
     /// A master that waits becomes a member.
     Accept { name: Option<String>, fingerprint: Option<String>, user: String },
     /// A member leaves the set for good.
@@ -90,6 +96,9 @@ impl SetRequest {
             "connected" => Ok(SetRequest::Connected),
             "leases" => Ok(SetRequest::Leases),
             "drift" => text("kind").map(|kind| drift_kind(&kind)).transpose().map(SetRequest::Drift),
+            "begin_once" => Ok(SetRequest::BeginOnce { name: needed("name")?, within: within(load)? }),
+            "go_on_once" => Ok(SetRequest::GoOnOnce { name: needed("name")?, fence: fence(load)? }),
+            "end_once" => Ok(SetRequest::EndOnce { name: needed("name")?, fence: fence(load)? }),
             "accept" => {
                 let (name, fingerprint) = (text("name"), text("fingerprint"));
                 Ok(SetRequest::Accept { name, fingerprint, user: user() })
@@ -112,6 +121,21 @@ fn drift_kind(name: &str) -> Result<Kind, String> {
 fn ids(load: &Map) -> Vec<MinionId> {
     let ids = load.get("ids").and_then(Value::as_list).unwrap_or_default().iter();
     ids.filter_map(|id| MinionId::new(id.as_str()?).ok()).collect()
+}
+
+/// Runs of one occasion are told from those of the next by the time between them, in milliseconds.
+fn within(load: &Map) -> Result<u64, String> {
+    let seconds = match load.get("within") {
+        None | Some(Value::Null) => Some(60.0),
+        Some(given) => given.as_f64(),
+    };
+    let seconds = seconds.filter(|seconds| (60.0..=86_400.0).contains(seconds));
+    seconds.map(|seconds| (seconds * 1_000.0) as u64).ok_or_else(|| "within must be 60 to 86400 seconds".to_owned())
+}
+
+fn fence(load: &Map) -> Result<u64, String> {
+    let fence = load.get("fence").and_then(Value::as_i64).and_then(|fence| u64::try_from(fence).ok());
+    fence.ok_or_else(|| "fence is missing".to_owned())
 }
 
 /// Returns whether `yes` is true. Words that are neither true nor false, such as `no` in quotes, confirm nothing.

@@ -36,6 +36,10 @@ impl Worker {
                 Ok(Value::List(self.shared.connected_anywhere().iter().map(Value::from).collect()))
             }
             SetRequest::Leases => Ok(self.leases().into()),
+            SetRequest::GoOnOnce { name, fence } => self.go_on_named(&name, fence).map(Value::from),
+            SetRequest::EndOnce { name, fence } => Ok(self.end_named(&name, fence).into()),
+            // It waits for its turn, and is answered then.
+            SetRequest::BeginOnce { .. } => Err("this question is answered later".to_owned()),
             SetRequest::Accept { name, fingerprint, user } => {
                 self.accept(name.as_deref(), fingerprint.as_deref(), user).map(Value::from)
             }

@@ -188,7 +188,9 @@ impl Courier {
 
     /// Queues an event, and others that are there already.
     fn route_all(&mut self, first: Event, bus: &mut Subscription) {
-        let linked = self.links.fleet.linked();
+        let mut linked = self.links.fleet.linked();
+        // What minions do is no business of a witness.
+        linked.retain(|node| self.links.members.serves_minions(*node));
         self.route(&first, &linked);
         for event in std::iter::from_fn(|| bus.try_next()).take(TOGETHER) {
             self.route(&event, &linked);

@@ -5,7 +5,8 @@
 //! `commands` answers the runner `saltern`; `earlier` forgets member keys that this host had before it met others; `presence` knows
 //! which minions are connected to which member, and `forward` has members deliver each other's jobs; `events` sends them events;
 //! `drift` compares what is not shared, such as files and access control;
-//! `once` decides which member runs what the set does once; `restart` begins again after a bug;
+//! `once` decides which member runs what the set does once, by votes of the list in the file `voters`; `named` does so for programs,
+//! and `held` stops runs whose lease is lost; `restart` begins again after a bug;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs`, `data` and `tokens` make records of it and write
 //! those of others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
@@ -18,11 +19,13 @@ mod drift;
 mod earlier;
 mod events;
 mod forward;
+mod held;
 mod jobs;
 mod keys;
 mod log;
 mod lost;
 mod members;
+mod named;
 mod once;
 mod presence;
 mod restart;
@@ -30,6 +33,7 @@ mod settings;
 mod slots;
 mod tokens;
 mod unwritten;
+mod voters;
 mod watch;
 mod worker;
 
@@ -82,6 +86,7 @@ pub struct SetLinks {
     links: Arc<Links>,
     members: Arc<MemberBook>,
     fleet: Arc<Fleet>,
+    held: Arc<held::Held>,
 }
 
 /// What a master that shares notes before it makes directories and answers requests.
@@ -156,13 +161,14 @@ pub async fn start(
         owner
     });
     let mut owner = started.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;
+    let held = owner.once.held.clone();
     let (links, reports) = Links::start(rt.clone(), options, book.clone()).await.map_err(not_linked)?;
     let links = Arc::new(links);
     links.set_addresses(&owner.addresses(&book.all()));
     owner.link(links.clone());
     let stop = CancellationToken::new();
     let task = rt.spawn(worker::run(owner, work, questions, reports, watch, stop.clone()));
-    let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet };
+    let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet, held };
     rt.spawn(presence::watch(shared.clone(), others.worker.clone(), stop.clone()));
     rt.spawn(drift::run(shared.clone(), others.clone(), drift, drift_news, stop.clone()));
     rt.spawn(forward::run(shared.clone(), others.clone(), inbox, jobs, stop.clone()));

@@ -3,17 +3,25 @@
 //! A run asks whether its turn is here. While nobody holds the lease, it waits for as long as a member takes that comes after one
 //! that has failed.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runners::Guard;
 use share::duties::{LastRuns, Occasion};
 use share::member::{Member, Right};
-use share::votes::{LeaseAction, LeaseTimes, Leases, Mode, OncePolicy, VoteMessage, Voters, finish_claim};
+use share::votes::{Ballot, LeaseStart, Mode, OncePolicy, SetAction, SetLeases, Voters, finish_claim};
 use share::{Change, Class, Content, Index as _, Message, Moment, Node, Records as _, Stamp, State};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 use value::{Map, Value, map};
 
 use super::SetLinks;
-use super::worker::{Work, Worker};
+use super::held::{Held, HeldLease};
+use super::named::Named;
+use super::voters::VotersFile;
+use super::worker::{STARTED, Work, Worker};
 use crate::other_masters::Turn;
 
 /// For how long a run waits for the lease, in milliseconds. A member that fails is followed by the next one after ten seconds.
@@ -22,16 +30,18 @@ const PATIENCE: u64 = 30_000;
 /// How many runs may wait.
 const MOST_WAITING: usize = 1_000;
 
-/// The longest lease, in milliseconds. Nothing follows from it before members vote.
-const LEASE: u64 = 6_000;
-
 /// A run that has begun. The worker hears of its end when this is dropped.
 struct Begun {
     links: SetLinks,
     occasion: Option<Occasion>,
+    guard: Arc<HeldLease>,
 }
 
-impl Turn for Begun {}
+impl Turn for Begun {
+    fn guard(&self) -> Arc<dyn Guard> {
+        self.guard.clone()
+    }
+}
 
 impl Drop for Begun {
     fn drop(&mut self) {
@@ -49,41 +59,98 @@ pub async fn turn(links: SetLinks, occasion: Occasion) -> Option<Box<dyn Turn>> 
     let (answer, answered) = oneshot::channel();
     links.worker.send(Work::Begin(occasion.clone(), answer)).await.ok()?;
     // No answer means no.
-    let begins = answered.await.unwrap_or(false);
-    begins.then(|| Box::new(Begun { links, occasion: Some(occasion) }) as Box<dyn Turn>)
+    let fence = answered.await.ok().flatten()?;
+    let guard = Arc::new(HeldLease { held: links.held.clone(), lease: occasion.duty.clone(), fence });
+    Some(Box::new(Begun { links, occasion: Some(occasion), guard }))
 }
 
 /// The leases and runs of this member.
 pub struct Once {
-    leases: Leases,
-    runs: LastRuns,
-    waiting: Vec<Waiting>,
+    pub(super) leases: SetLeases,
+    pub(super) runs: LastRuns,
+    pub(super) waiting: Vec<Waiting>,
+    /// What programs run under leases.
+    pub(super) named: Named,
+    /// What this member holds, for its runs to look at.
+    pub held: Arc<Held>,
     /// The duties of this member. Each has a lease of its own, so that members with different schedules do not skip anything.
     duties: Vec<String>,
+    file: VotersFile,
 }
 
-struct Waiting {
-    occasion: Occasion,
-    until: u64,
-    answer: oneshot::Sender<bool>,
+/// A run that waits for its lease.
+pub struct Waiting {
+    pub occasion: Occasion,
+    pub until: u64,
+    pub answer: Asker,
+}
+
+/// Who wants to run something.
+pub enum Asker {
+    /// The schedule of this master, which needs the fence.
+    Run(oneshot::Sender<Option<Ballot>>),
+    /// A program on this host.
+    Program(oneshot::Sender<Result<Value, String>>),
+}
+
+impl Asker {
+    /// Says that it may begin. Returns whether it is still there: a master that stops asks no more.
+    fn begins(self, fence: Ballot) -> bool {
+        match self {
+            Asker::Run(answer) => answer.send(Some(fence)).is_ok(),
+            Asker::Program(answer) => answer.send(Ok(map! { "runs" => true, "fence" => fence.round }.into())).is_ok(),
+        }
+    }
+
+    /// Says why it does not begin, to whoever is still there.
+    pub fn refused(self, reason: &str) {
+        match self {
+            Asker::Run(answer) => drop(answer.send(None)),
+            Asker::Program(answer) => drop(answer.send(Ok(map! { "runs" => false, "reason" => reason }.into()))),
+        }
+    }
 }
 
 impl Once {
-    /// Creates what a member knows that starts at `now` of the steady clock. `round` is the highest time of its stamps.
-    pub fn new(me: Node, duties: Vec<String>, round: u64, now: u64) -> Once {
-        // The seed is for candidates of a majority.
-        let leases = Leases::new(me, OncePolicy::Available, LeaseTimes::new(LEASE), round, 0, now);
-        Once { leases, runs: LastRuns::default(), waiting: Vec::new(), duties }
+    /// Creates what a member knows that starts at `now` of the steady clock. Its list of voters is in the file.
+    pub fn new(mut start: LeaseStart, duties: Vec<String>, file: VotersFile, now: u64) -> Once {
+        start.saved = file.read().unwrap_or_else(|error| {
+            error!("this master does not know which masters vote until another one tells: {}", crate::chain(&error));
+            None
+        });
+        Once {
+            leases: SetLeases::new(start, now),
+            runs: LastRuns::default(),
+            waiting: Vec::new(),
+            named: Named::default(),
+            held: Arc::default(),
+            duties,
+            file,
+        }
     }
 
     /// Returns when something is due.
-    pub fn next(&self) -> Option<u64> {
+    pub fn next(&self) -> u64 {
         let waiting = self.waiting.iter().map(|waiting| waiting.until);
-        waiting.chain(self.leases.next_tick()).min()
+        waiting.chain(self.named.next()).fold(self.leases.next_tick(), u64::min)
+    }
+}
+
+/// Returns what the options say about what the set does once.
+pub fn policy(once: config::Once) -> OncePolicy {
+    match once {
+        config::Once::Auto => OncePolicy::Auto,
+        config::Once::Majority => OncePolicy::Majority,
+        config::Once::Available => OncePolicy::Available,
+        config::Once::Off => OncePolicy::Off,
     }
 }
 
 impl Worker {
+    fn lease_start(&self) -> LeaseStart {
+        self.settings.lease_start(self.model.node(), self.model.last_time(), self.shared.stores.rt.below(u64::MAX))
+    }
+
     /// Takes over which runs the claims name, and begins to take leases.
     pub(super) fn start_duties(&mut self) {
         for (key, _) in self.model.records().items(Class::Claim, 0..=u32::MAX) {
@@ -99,8 +166,10 @@ impl Worker {
 
     /// Begins again without what was known of leases. Runs that wait are not begun, and those that have begun go on.
     pub(super) fn restart_duties(&mut self) {
-        let (duties, now) = (std::mem::take(&mut self.once.duties), self.now().steady);
-        self.once = Once::new(self.model.node(), duties, self.model.last_time(), now);
+        let (duties, file, now) = (self.once.duties.clone(), self.once.file.clone(), self.now().steady);
+        let held = self.once.held.clone();
+        held.renew(BTreeMap::new());
+        self.once = Once { held, ..Once::new(self.lease_start(), duties, file, now) };
         self.renew_voters(self.members.all().iter().map(|(node, member)| (*node, member)));
         for node in self.fleet.linked() {
             self.lease_link(node, true);
@@ -112,8 +181,8 @@ impl Worker {
     pub(super) fn renew_voters<'a>(&mut self, members: impl Iterator<Item = (Node, &'a (Member, State))>) {
         let accepted = members.filter(|(_, (_, state))| *state == State::Accepted);
         let voters = Voters::among(accepted.map(|(node, (member, _))| (node, member)));
-        if voters != *self.once.leases.voters() {
-            let actions = self.once.leases.set_voters(voters, self.now().steady);
+        if voters != *self.once.leases.eligible() {
+            let actions = self.once.leases.set_eligible(voters, self.now().steady);
             self.follow_leases(actions);
         }
     }
@@ -129,13 +198,8 @@ impl Worker {
         if !self.members.may(from, Right::Lease) {
             return;
         }
-        match VoteMessage::unpack(packed) {
-            Ok(Some(message)) => {
-                let actions = self.once.leases.receive(from, &message, self.now().steady);
-                self.follow_leases(actions);
-            }
-            // Of a later version.
-            Ok(None) => {}
+        match self.once.leases.receive(from, packed, self.now().steady) {
+            Ok(actions) => self.follow_leases(actions),
             Err(error) => {
                 let called = self.members.called(from);
                 self.warn_of_member(&format!("a message about leases of the master {called} cannot be read: {error}"));
@@ -146,36 +210,59 @@ impl Worker {
     /// Takes a claim of another member.
     pub(super) fn note_claim(&mut self, record: &share::Record) {
         self.once.runs.note(record);
+        self.claimed_elsewhere(record);
     }
 
     /// Does what is due.
     pub(super) fn leases_due(&mut self) {
         let now = self.now().steady;
-        if self.once.leases.next_tick().is_some_and(|at| at <= now) {
+        if self.once.leases.next_tick() <= now {
             let actions = self.once.leases.tick(now);
             self.follow_leases(actions);
         }
-        for gone in self.once.waiting.extract_if(.., |waiting| waiting.until <= now) {
-            debug!("another master runs {}", gone.occasion.duty);
-            // Who asked may have gone.
-            let _ = gone.answer.send(false);
+        let late: Vec<Waiting> = self.once.waiting.extract_if(.., |waiting| waiting.until <= now).collect();
+        for late in late {
+            debug!("another master runs {}", late.occasion.duty);
+            self.not_named(late);
         }
+        self.end_abandoned(now);
+        self.renew_held();
+    }
+
+    fn renew_held(&self) {
+        let now = self.now().steady;
+        let at = |until: u64| self.started + Duration::from_millis(until.saturating_sub(STARTED));
+        let held = |duty: &String| {
+            let (fence, until) = self.once.leases.hold(duty, now)?;
+            Some((duty.clone(), (fence, until.map(at))))
+        };
+        self.once.held.renew(self.once.duties.iter().filter_map(held).collect());
     }
 
     /// Carries out what the leases want.
-    fn follow_leases(&mut self, actions: Vec<LeaseAction>) {
+    pub(super) fn follow_leases(&mut self, actions: Vec<SetAction>) {
         for action in actions {
             match action {
-                LeaseAction::Send { to, message } => self.tell(to, &Message::Vote(message.pack())),
-                LeaseAction::Taken { lease, .. } => {
+                SetAction::Send { to, packed } => self.tell(to, &Message::Vote(packed)),
+                SetAction::Save(packed) => {
+                    let voters = self.voter_names();
+                    match voters.is_empty() {
+                        true => info!("the set does by rank what it does once: fewer than three masters vote"),
+                        false => info!("what the set does once is decided by votes of {}", voters.join(", ")),
+                    }
+                    if let Err(error) = self.once.file.write(&packed) {
+                        error!("a restart forgets which masters vote: {}", crate::chain(&error));
+                    }
+                }
+                SetAction::Taken { lease, .. } => {
                     info!("from now on this master runs {lease}, which the set does once");
                     self.fire_lease(&lease, "taken");
                     let waiting: Vec<Waiting> =
                         self.once.waiting.extract_if(.., |waiting| *waiting.occasion.duty == *lease).collect();
                     waiting.into_iter().for_each(|waiting| self.begin(waiting.occasion, waiting.answer));
                 }
-                LeaseAction::Lost { lease } => {
-                    info!("this master does not run {lease} any more: another one of the set does");
+                SetAction::Lost { lease } => {
+                    info!("this master does not run {lease} any more: another one of the set may");
                     self.fire_lease(&lease, "lost");
                 }
             }
@@ -188,30 +275,35 @@ impl Worker {
     }
 
     /// Answers a run that asks whether it may begin.
-    pub(super) fn begin(&mut self, occasion: Occasion, answer: oneshot::Sender<bool>) {
+    pub(super) fn begin(&mut self, occasion: Occasion, answer: Asker) {
         let now = self.now();
-        if self.once.leases.begin(&occasion.duty, now.steady).is_none() {
+        let Some(fence) = self.once.leases.begin(&occasion.duty, now.steady) else {
             // The latest run of a duty is enough. An answer that is dropped means no.
             self.once.waiting.retain(|waiting| waiting.occasion.duty != occasion.duty);
             if self.once.waiting.len() < MOST_WAITING {
                 self.once.waiting.push(Waiting { occasion, until: now.steady + PATIENCE, answer });
             }
             return;
+        };
+        // Looked up when the run checks it, which may be at once.
+        self.renew_held();
+        match self.claim(&occasion, now) {
+            Ok(()) => match answer.begins(fence) {
+                true => self.once.named.begun(&occasion, fence, now.steady),
+                false => self.ended(&occasion),
+            },
+            Err(reason) => {
+                debug!("{} is not run: {reason}", occasion.duty);
+                let reason = self.skipped_in_words(&reason);
+                answer.refused(&reason);
+                self.finish_lease(&occasion.duty);
+            }
         }
-        let begun = self.claim(&occasion, now);
-        let begins = begun.is_ok();
-        if let Err(reason) = begun {
-            debug!("{} is not run: {reason}", occasion.duty);
-        }
-        // Who asked may have gone, when the master stops.
-        let taken = answer.send(begins).is_ok();
-        if !begins || !taken {
-            self.finish_lease(&occasion.duty);
-        }
+        self.release_unused(&occasion.duty);
     }
 
     /// Claims an occasion, unless it must not begin.
-    fn claim(&mut self, occasion: &Occasion, now: Moment) -> Result<(), share::duties::Skipped> {
+    pub(super) fn claim(&mut self, occasion: &Occasion, now: Moment) -> Result<(), share::duties::Skipped> {
         let known = occasion.key()?.and_then(|key| self.model.records().get(Class::Claim, &key));
         let begun = Stamp { time: now.wall << 16, node: self.model.node() };
         if let Some(claim) = occasion.begin(known.as_ref(), &self.once.runs, begun)? {
@@ -237,54 +329,82 @@ impl Worker {
         self.finish_lease(&occasion.duty);
     }
 
-    fn finish_lease(&mut self, duty: &str) {
+    pub(super) fn finish_lease(&mut self, duty: &str) {
         let actions = self.once.leases.finish(duty, self.now().steady);
         self.follow_leases(actions);
     }
 
-    /// Returns which master runs what this one does not: the first of those that are linked. While it takes over, nobody does.
-    fn usual_holder(&self, voters: &[(String, Node)]) -> Option<String> {
-        if self.once.leases.mode() != Mode::Available {
-            return None;
-        }
-        let linked = self.fleet.linked();
-        let own = self.model.node();
-        let first = voters.iter().find(|(_, node)| *node == own || linked.contains(node));
-        first.filter(|(_, node)| *node != own).map(|(name, _)| name.clone())
+    fn voter_names(&self) -> Vec<String> {
+        self.once.leases.voters().nodes().map(|node| self.members.called(node)).collect()
     }
 
     /// Returns what `saltern.leases` shows.
     pub(super) fn leases(&self) -> Map {
         let now = self.now().steady;
-        // By name, which is the order in which masters take over.
-        let mut voters: Vec<(String, Node)> =
-            self.once.leases.voters().nodes().map(|node| (self.members.called(node), node)).collect();
-        voters.sort_unstable();
-        let holder = self.usual_holder(&voters);
         let shown = |duty: &String| {
-            let held = self.once.leases.held(duty, now).is_some();
-            let holder = if held { Some(self.members.called(self.model.node())) } else { holder.clone() };
-            let mut shown = map! { "held" => held, "holder" => holder.map_or(Value::Null, Value::from) };
+            let held = self.once.leases.held(duty, now);
+            let mut shown = map! { "held" => held.is_some() };
+            if let Some((node, left)) = self.once.leases.holder(duty, now) {
+                shown.insert("holder", self.members.called(node));
+                if let Some(left) = left {
+                    shown.insert("seconds_left", left as f64 / 1_000.0);
+                }
+            }
+            if let Some(fence) = held {
+                shown.insert("fence", fence.round);
+            }
             if let Some((node, at)) = self.once.runs.of_duty(duty) {
                 let at = crate::set_requests::times::shown(at);
                 shown.insert("last", map! { "master" => self.members.called(node), "begun" => at });
             }
             (duty.clone(), shown)
         };
-        let mode = match self.once.leases.mode() {
+        let leases = &self.once.leases;
+        let mode = match leases.mode() {
             Mode::Majority => "majority",
             Mode::Available => "available",
             Mode::Off => "off",
         };
-        let voters: Vec<Value> = voters.into_iter().map(|(name, _)| name.into()).collect();
+        let voters = if leases.voters().is_empty() { leases.eligible().clone() } else { leases.voters() };
+        let masters: Vec<Value> = voters.nodes().map(|node| self.members.called(node).into()).collect();
         let mut all = Map::new();
         self.once.duties.iter().map(shown).for_each(|(duty, shown)| drop(all.insert(duty, shown)));
         let is_member = |name: &str| !self.members.accepted(name).is_empty();
         let placed = crate::schedule::placed(&self.shared.stores.config, is_member);
-        let mut shown = map! { "mode" => mode, "masters" => voters, "duties" => all };
+        let mut shown = map! { "mode" => mode, "masters" => masters, "duties" => all };
         if !placed.is_empty() {
             shown.insert("not shared", placed);
         }
         shown
+    }
+
+    /// Returns how the set decides who does what it does once, in words, for `saltern.masters`.
+    pub(super) fn once_in_words(&self) -> String {
+        let leases = &self.once.leases;
+        let (voters, eligible) = (leases.voters(), leases.eligible());
+        let others: Vec<String> = leases.not_voting().into_iter().map(|node| self.members.called(node)).collect();
+        let others = others.join(", ");
+        match leases.mode() {
+            Mode::Off => "off: this master runs everything by itself".to_owned(),
+            Mode::Majority if !voters.is_empty() => {
+                let (linked, all) = (leases.linked_voters(), voters.len());
+                let more = match () {
+                    () if !leases.is_founded() => ", and none takes a lease before each of them has known this list",
+                    () if linked < voters.majority() => ", which is no majority: this master runs nothing of it",
+                    () => "",
+                };
+                format!("majority: {linked} of {all} voters{more}")
+            }
+            Mode::Majority if eligible.len() < 3 => {
+                format!("majority: needs three voters and there are {}, so nobody runs it", eligible.len())
+            }
+            Mode::Majority => format!("majority: nobody runs it until these vote, too: {others}"),
+            Mode::Available => {
+                let later = !others.is_empty() && eligible.len() >= 3 && self.settings.once == OncePolicy::Auto;
+                let later =
+                    if later { format!(", and votes begin when these vote, too: {others}") } else { String::new() };
+                format!("available: the first by name that is there{later}")
+            }
+        }
     }
 }

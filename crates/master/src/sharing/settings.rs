@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use config::{Cluster, Master};
+use config::{Cluster, ClusterRole, Master};
 use crypto::MemberKey;
 use keys::{MasterKeyOptions, MasterKeys};
 use links::{Credentials, Options, Secret};
 use share::member::Role;
-use share::{Class, Classes};
+use share::votes::{LeaseStart, OncePolicy};
+use share::{Class, Classes, Node};
 
 use crate::outgoing::{shares_data, shares_jobs};
 use crate::{Error, Stores, listen};
@@ -35,6 +36,9 @@ pub struct Settings {
     /// A secret proves that a master belongs to the set.
     pub has_secret: bool,
     pub model: share::Settings,
+    /// Who does what the set does once.
+    pub once: OncePolicy,
+    lease_time: u64,
     listen: SocketAddr,
     credentials: Credentials,
     heartbeat: Duration,
@@ -44,14 +48,20 @@ pub struct Settings {
 impl Settings {
     /// Takes the options, and reads the keys that prove to others that this master belongs to the set.
     pub async fn new(cluster: &Cluster, stores: &Stores) -> Result<Settings, Error> {
+        if cluster.role == ClusterRole::Witness {
+            return Err(Error::NotSharing("cluster_role: witness is not supported yet: use master".to_owned()));
+        }
         let (config, rt) = (&stores.config, &stores.rt);
         let texts = |all: &[config::MasterAddress]| all.iter().map(ToString::to_string).collect();
         let keep_jobs = config.jobs.keep_jobs_seconds.as_millis() as u64;
-        let listen = listen::address(config, rt, cluster.pool_port).await?;
+        let listen = listen::address(&cluster.interface, config, rt, cluster.pool_port).await?;
         Ok(Settings {
             cluster_id: cluster.id.clone(),
             name: MasterKeyOptions::from(&**config).short_id().to_owned(),
-            role: Role::Master,
+            role: match cluster.role {
+                ClusterRole::Master => Role::Master,
+                ClusterRole::Witness => Role::Witness,
+            },
             peers: texts(&cluster.peers),
             addresses: match cluster.addresses.is_empty() {
                 true => own_addresses(listen),
@@ -64,11 +74,18 @@ impl Settings {
                 keep_tombstones: cluster.tombstones.as_millis() as u64,
                 shared: shared_classes(stores),
             },
+            once: super::once::policy(cluster.once),
+            lease_time: cluster.lease_time.as_millis() as u64,
             listen,
             credentials: credentials(cluster, config)?,
             heartbeat: cluster.heartbeat,
             queue: cluster.queue_size,
         })
+    }
+
+    /// Returns how the leases of this member start. `last` is the highest time of its stamps.
+    pub fn lease_start(&self, me: Node, last: u64, seed: u64) -> LeaseStart {
+        LeaseStart { me, policy: self.once, lease_time: self.lease_time, saved: None, round: last, seed }
     }
 
     /// Returns the settings of the links.

@@ -13,6 +13,7 @@ use keys::{ChangedKeys, KeyStore, SignInChanges};
 use links::{Links, Newcomer, Reports, Target};
 use share::duties::Occasion;
 use share::member::{Member, Rights};
+use share::votes::Ballot;
 use share::{By, Change, Class, Incoming, Index as _, Key, Message, Model, Moment, Node, State, Sum};
 use store::share::ShareFile;
 use tokio::sync::mpsc::Receiver;
@@ -32,11 +33,12 @@ use super::keys::{self as files, Found, Vanished};
 use super::log::{Warnings, about};
 use super::lost::LostFile;
 use super::members::{self, MemberBook};
-use super::once::Once;
+use super::once::{Asker, Once};
 use super::presence::Fleet;
 use super::restart::{self, Pauses, contained};
 use super::settings::Settings;
 use super::unwritten::{Tracked, Unwritten};
+use super::voters::VotersFile;
 use super::watch::KeyWatch;
 use crate::Shared;
 use crate::maintenance::KEY_TAG;
@@ -49,7 +51,7 @@ const TOGETHER: usize = 256;
 const AGAIN: u64 = 10_000;
 
 /// The steady clock at the start, in milliseconds: nothing is due at zero.
-const STARTED: u64 = 1_000;
+pub(super) const STARTED: u64 = 1_000;
 
 /// Something that happened.
 pub enum Work {
@@ -70,7 +72,7 @@ pub enum Work {
     /// A message for a member that is too large to be sent at once.
     Tell(Node, Message),
     /// A run of what the set does once asks whether it may begin.
-    Begin(Occasion, oneshot::Sender<bool>),
+    Begin(Occasion, oneshot::Sender<Option<Ballot>>),
     /// Such a run has ended.
     Ended(Occasion),
     /// Somebody asks for something.
@@ -128,7 +130,7 @@ pub struct Worker {
     pub(super) beat_at: u64,
     /// Minions that connected to other members and have not been checked for missed jobs yet.
     pub(super) came: BTreeMap<Node, BTreeSet<String>>,
-    started: Instant,
+    pub(super) started: Instant,
 }
 
 impl Worker {
@@ -142,8 +144,10 @@ impl Worker {
         (caches, fleet, forwarded, events, drift): (Caches, Arc<Fleet>, Inbox, EventInbox, DriftInbox),
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
-        let (started, round) = (Instant::now(), model.last_time());
-        let once = Once::new(model.node(), crate::schedule::duties(&shared.stores.config), round, STARTED);
+        let started = Instant::now();
+        let start = settings.lease_start(model.node(), model.last_time(), shared.stores.rt.below(u64::MAX));
+        let voters = VotersFile::beside(model.records().inner().path());
+        let once = Once::new(start, crate::schedule::duties(&shared.stores.config), voters, STARTED);
         Worker {
             model,
             shared,
@@ -244,7 +248,7 @@ impl Worker {
             .chain(self.caches.next())
             .chain(self.failed.values().copied())
             .chain(self.not_stored.values().map(|(at, _)| *at));
-        let due = due.chain(self.once.next()).chain(self.lost.report_at).chain([self.beat_at]);
+        let due = due.chain([self.once.next()]).chain(self.lost.report_at).chain([self.beat_at]);
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(STARTED);
         self.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
     }
@@ -315,11 +319,12 @@ impl Worker {
             }
             Work::Present(connected) => self.present(connected),
             Work::Tell(node, message) => self.tell(node, &message),
-            Work::Begin(occasion, answer) => self.begin(occasion, answer),
+            Work::Begin(occasion, answer) => self.begin(occasion, Asker::Run(answer)),
             Work::Ended(occasion) => self.ended(&occasion),
             Work::Keys(changed) => self.changed_keys(changed),
             Work::Deleted(id) => self.deleted(&id),
             Work::Question((SetRequest::Drift(kind), answer)) => self.drift.question(kind, answer),
+            Work::Question((SetRequest::BeginOnce { name, within }, answer)) => self.begin_named(&name, within, answer),
             Work::Question((request, answer)) => {
                 let result = self.command(request);
                 // Who asked may have gone.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use event::Listening;
-use value::{Map, list, map};
+use value::{Map, Value, list, map};
 
-use crate::common::{Master, event};
+use crate::common::{Master, event, free_port};
 use crate::sharing::{Pair, ask, linked};
 
 /// Starts two masters with this job.
@@ -102,5 +102,130 @@ async fn who_takes_over_does_not_repeat_what_was_run_less_than_an_interval_ago()
     holds(&two, true).await;
     // Its own run of its start was due since then.
     last_run_by(&two, "m1").await;
+    two.stop().await;
+}
+
+/// Where three masters listen for each other.
+struct Trio([u16; 3]);
+
+impl Trio {
+    fn options(&self, number: usize) -> Map {
+        let others = (0..3).filter(|other| *other != number).map(|other| format!("127.0.0.1:{}", self.0[other]));
+        map! {
+            "cluster_id" => "prod", "cluster_secret" => "a secret of more than twenty characters",
+            "cluster_pool_port" => self.0[number], "cluster_peers" => others.map(Value::from).collect::<Value>(),
+            "cluster_lease_time" => 2, "id" => format!("m{}_master", number + 1),
+            "schedule" => map! { "look" => job(map! { "seconds" => 1 }) },
+        }
+    }
+
+    async fn start(&self) -> Vec<Master> {
+        let mut all = Vec::new();
+        for number in 0..3 {
+            all.push(Master::start(self.options(number)).await);
+        }
+        all
+    }
+}
+
+async fn says_of_once(master: &Master, wanted: &str) {
+    let wait = async {
+        loop {
+            let masters = ask(master, map! { "what" => "masters" }).await;
+            let said = masters.get("sharing").and_then(|masters| masters.get("once").cloned());
+            let said = said.map(|said| said.to_string()).unwrap_or_default();
+            if said.starts_with(wanted) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(40), wait).await.unwrap_or_else(|_| panic!("it does not say {wanted:?}"));
+}
+
+/// Waits until one of these masters holds the lease of the job, and returns its place.
+async fn holder(masters: &[Master]) -> usize {
+    let wait = async {
+        loop {
+            for (place, master) in masters.iter().enumerate() {
+                let leases = ask(master, map! { "what" => "leases" }).await;
+                let look = leases.get("sharing").and_then(|leases| leases.get("duties")?.get("look").cloned());
+                if look.as_ref().and_then(|look| look.get("held")) == Some(&true.into()) {
+                    assert!(look.is_some_and(|look| look.get("fence").is_some() && look.get("holder").is_some()));
+                    return place;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(40), wait).await.expect("nobody holds the lease")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_three_masters_a_majority_decides_who_runs_the_schedule() {
+    let trio = Trio([free_port(), free_port(), free_port()]);
+    let mut masters = trio.start().await;
+    for master in &masters {
+        says_of_once(master, "majority: 3 of 3 voters").await;
+    }
+    let first = masters.remove(holder(&masters).await);
+    first.stop().await;
+    // The lease moves to one of the two that are left.
+    let second = masters.remove(holder(&masters).await);
+    let mut events = second.events().await;
+    assert!(next_run(&mut events).await.starts_with('m'));
+    let last = masters.remove(0);
+    says_of_once(&last, "majority: 2 of 3 voters").await;
+    let directory = second.stop().await;
+    says_of_once(&last, "majority: 1 of 3 voters, which is no majority").await;
+    holds(&last, false).await;
+    drop(directory);
+    last.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_removed_from_three_runs_the_schedule_no_more() {
+    let trio = Trio([free_port(), free_port(), free_port()]);
+    let mut masters = trio.start().await;
+    let holding = holder(&masters).await;
+    let removed = masters.remove(holding);
+    for master in &masters {
+        says_of_once(master, "majority: 3 of 3 voters").await;
+    }
+    let name = format!("m{}", holding + 1);
+    let answer = ask(&masters[0], map! { "what" => "remove", "name" => name }).await;
+    assert!(answer.get("sharing").is_some(), "{answer}");
+    holds(&removed, false).await;
+    holder(&masters).await;
+    // Two are too few to vote, and agree on that.
+    for master in &masters {
+        says_of_once(master, "available").await;
+    }
+    for master in masters.into_iter().chain([removed]) {
+        master.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_programs_run_once_under_a_name_runs_on_one_of_two_masters() {
+    let pair = Pair::new();
+    let (one, two) = pair.start().await;
+    let begin = async |master: &Master| {
+        let answer = ask(master, map! { "what" => "begin_once", "name" => "backup" }).await;
+        answer.get("sharing").cloned().unwrap_or_else(|| panic!("{answer}"))
+    };
+    // As cron does at the same second.
+    let (here, there) = tokio::join!(begin(&one), begin(&two));
+    assert_eq!((here.get("runs"), there.get("runs")), (Some(&true.into()), Some(&false.into())), "{here} {there}");
+    assert!(there.get("reason").is_some_and(|reason| reason.to_string().contains("m1 began it")), "{there}");
+    let again = begin(&one).await;
+    assert!(again.get("reason").is_some_and(|reason| reason.to_string().contains("runs it since")), "{again}");
+    let run = |what: &str, fence: i64| map! { "what" => what, "name" => "backup", "fence" => fence };
+    let fence = here.get("fence").and_then(Value::as_i64).unwrap();
+    assert_eq!(ask(&one, run("go_on_once", fence)).await.get("sharing"), Some(&true.into()));
+    assert!(ask(&one, run("go_on_once", fence + 1)).await.get("error").is_some(), "that is another run");
+    assert_eq!(ask(&one, run("end_once", fence)).await.get("sharing"), Some(&true.into()));
+    assert!(ask(&one, run("go_on_once", fence)).await.get("error").is_some(), "it has ended");
+    one.stop().await;
     two.stop().await;
 }

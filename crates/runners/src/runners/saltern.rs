@@ -1,15 +1,19 @@
 //! `saltern` — what only a master of Saltern can be asked: jobs that wait for minions that are away, the masters that it shares
 //! with, who may do what, and how it is.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use client::{LocalClient, settings};
-use exec::{Error, Result, function};
+use exec::{Call, Error, KwArgs, Result, VarArgs, function};
+use futures_util::future::BoxFuture;
 use targeting::TargetType;
 use targeting::acl::Form;
 use value::{Map, Value, map};
 
 use crate::context::failed;
 use crate::minions::Minions;
-use crate::{Module, RunnerContext, access};
+use crate::{Guard, Kind, Module, Request, RunnerContext, access, new_jid, run};
 use value::error::chain;
 
 /// The functions of the runner `saltern`.
@@ -17,7 +21,7 @@ pub static MODULE: Module = Module::new(
     "saltern",
     "Jobs that wait for minions that are away, the masters that share with this one, who may do what, and how the master is.",
     &[
-        &ACCEPT, &ACCESS, &CONFLICTS, &DECISIONS, &DRIFT, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &REMOVE,
+        &ACCEPT, &ACCESS, &CONFLICTS, &DECISIONS, &DRIFT, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &ONCE, &REMOVE,
         &SETTLE, &STATUS, &UNDO, &WAITING, &WHO,
     ],
 );
@@ -369,6 +373,87 @@ fn shown_who(minion: &str, masters: Value) -> Result<Value> {
 #[function]
 async fn leases(ctx: &RunnerContext) -> Result<Value> {
     sharing(ctx, map! { "what" => "leases" }).await
+}
+
+/// How often a run that the set does once says that it goes on.
+const GOES_ON: Duration = Duration::from_secs(5);
+
+/// Runs a runner, such as an orchestration, on one master of the set: cron may start it on each of them at the same time. Returns
+/// what the runner returns; on the other masters `runs` is false, and `reason` says which master runs it.
+///
+/// With `cluster_once: off`, and on a master without a set, it runs on each.
+///
+/// name
+///     What the masters know it by.
+/// fun
+///     The runner, with its arguments after it.
+/// within
+///     For how many seconds after its begin other masters do not begin it: less than the time between two runs, and more than
+///     clocks and cron differ. 60 to 86400; 60 by default.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.once backup state.orchestrate orch.backup
+///     salt-run saltern.once report jobs.list_jobs within=3600
+#[function]
+async fn once(ctx: &RunnerContext, name: String, fun: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let mut kwargs = kwargs.given();
+    let within = kwargs.remove("within");
+    let (jid, user) = (new_jid(ctx).await, ctx.job.user.clone());
+    let request = Request::new(Kind::Runner, fun, Call { args: args.0, kwargs }, jid, user);
+    if ctx.config.cluster.is_none() {
+        return Ok(finished(ctx, Box::pin(run(ctx, request)).await));
+    }
+    let asked = sharing(ctx, map! { "what" => "begin_once", "name" => name.as_str(), "within" => within }).await?;
+    let Some(fence) = asked.get("fence").filter(|_| asked.get("runs") == Some(&true.into())) else {
+        return Ok(asked);
+    };
+    let lease = Arc::new(Lease { ctx: ctx.clone(), name, fence: fence.clone() });
+    let guarded = ctx.clone().with_guard(lease.clone());
+    let mut running = Box::pin(run(&guarded, request));
+    let outcome = loop {
+        match tokio::time::timeout(GOES_ON, &mut running).await {
+            Ok(outcome) => break outcome,
+            // A run that publishes nothing more may end its other steps.
+            Err(_) => {
+                if let Some(reason) = lease.lost().await {
+                    tracing::warn!("{reason}");
+                }
+            }
+        }
+    };
+    sharing(ctx, lease.question("end_once")).await?;
+    Ok(finished(ctx, outcome))
+}
+
+fn finished(ctx: &RunnerContext, outcome: crate::Outcome) -> Value {
+    if !outcome.success {
+        ctx.set_retcode(1);
+    }
+    outcome.ret
+}
+
+/// The lease under which a program runs something, as the master knows it.
+struct Lease {
+    ctx: RunnerContext,
+    name: String,
+    fence: Value,
+}
+
+impl Lease {
+    fn question(&self, what: &str) -> Map {
+        map! { "what" => what, "name" => self.name.as_str(), "fence" => self.fence.clone() }
+    }
+}
+
+impl Guard for Lease {
+    fn lost(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async {
+            client(&self.ctx).sharing(self.question("go_on_once")).await.err().map(|error| chain(&error))
+        })
+    }
 }
 
 /// Returns the minions that are connected to any master of the set, as the running master knows them.

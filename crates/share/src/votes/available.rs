@@ -118,6 +118,12 @@ impl Available {
         self.leases.get(name)?.held
     }
 
+    /// Returns who holds the lease, as far as this member knows: the first by name that is linked.
+    pub(super) fn holder(&self, name: &str) -> Option<Node> {
+        let first = || self.ranking.iter().copied().find(|node| self.linked(*node).up);
+        if self.held(name).is_some() { Some(self.me) } else { first() }
+    }
+
     pub(super) fn begin(&mut self, name: &str) -> Option<Ballot> {
         let fence = self.may_begin(name)?;
         self.leases.get_mut(name)?.runs += 1;

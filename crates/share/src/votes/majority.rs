@@ -61,6 +61,12 @@ impl Majority {
         self.candidates.get(lease)?.held(now)
     }
 
+    /// Returns who holds the lease, and for how much longer: of another member, as far as this voter has granted it.
+    pub(super) fn holder(&self, lease: &str, now: u64) -> Option<(Node, u64)> {
+        let own = self.held(lease, now).map(|(_, until)| (self.me, until - now));
+        own.or_else(|| self.voter.granted(lease, now).filter(|(node, _)| *node != self.me))
+    }
+
     /// Returns the highest round that was seen.
     pub(super) fn round(&self) -> u64 {
         self.voter.round()

@@ -6,6 +6,8 @@ mod candidate;
 mod claims;
 mod majority;
 mod message;
+mod roster;
+mod set;
 mod voter;
 mod voters;
 
@@ -21,6 +23,8 @@ use std::collections::BTreeSet;
 pub use ballot::Ballot;
 pub use claims::{ClaimError, begin_claim, claim_counts, claim_key, claimed_twice, finish_claim};
 pub use message::{Refusal, Vote, VoteMessage};
+pub use roster::{Roll, VoterList};
+pub use set::{LeaseStart, SetAction, SetLeases};
 pub use voters::{Voters, VotersError};
 
 use crate::Node;
@@ -174,7 +178,16 @@ impl Leases {
 
     /// Takes the list of voters. That it may follow the present one is up to [`Voters::check_change`].
     pub fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAction> {
+        self.set_voters_by(self.policy, voters, now)
+    }
+
+    /// Takes the list of voters, and how they decide. Nothing changes if both are as before.
+    pub fn set_voters_by(&mut self, policy: OncePolicy, voters: Voters, now: u64) -> Vec<LeaseAction> {
+        if (policy, &voters) == (self.policy, &self.voters) {
+            return Vec::new();
+        }
         let before = self.mode();
+        self.policy = policy;
         self.voters = voters.clone();
         if self.mode() == before {
             return match &mut self.taking {
@@ -279,6 +292,23 @@ impl Leases {
             Taking::Majority(majority) => majority.held(lease, now).map(|(fence, _)| fence),
             Taking::Available(available) => available.held(lease),
             Taking::Off => self.wanted.contains(lease).then(|| self.own_fence()),
+        }
+    }
+
+    /// Returns the fence and the end of the hold, if this member holds the lease. Leases that are taken by rank have no end.
+    pub fn hold(&self, lease: &str, now: u64) -> Option<(Ballot, Option<u64>)> {
+        match &self.taking {
+            Taking::Majority(majority) => majority.held(lease, now).map(|(fence, until)| (fence, Some(until))),
+            Taking::Available(_) | Taking::Off => self.held(lease, now).map(|fence| (fence, None)),
+        }
+    }
+
+    /// Returns who holds the lease and for how many more milliseconds, as far as this member knows.
+    pub fn holder(&self, lease: &str, now: u64) -> Option<(Node, Option<u64>)> {
+        match &self.taking {
+            Taking::Majority(majority) => majority.holder(lease, now).map(|(node, left)| (node, Some(left))),
+            Taking::Available(available) => available.holder(lease).map(|node| (node, None)),
+            Taking::Off => self.wanted.contains(lease).then_some((self.me, None)),
         }
     }
 

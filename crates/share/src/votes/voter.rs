@@ -79,10 +79,15 @@ impl Voter {
         counts
     }
 
+    /// Returns to whom this voter has granted the lease, and for how much longer.
+    pub(super) fn granted(&self, lease: &str, now: u64) -> Option<(Node, u64)> {
+        let grant = self.leases.get(lease)?.grant?;
+        (grant.until > now).then(|| (grant.ballot.node, grant.until - now))
+    }
+
     /// Returns for how long this voter's grant to somebody other than `node` still counts.
     pub(super) fn granted_to_other(&self, lease: &str, node: Node, now: u64) -> Option<u64> {
-        let grant = self.leases.get(lease)?.grant?;
-        (grant.ballot.node != node && grant.until > now).then(|| grant.until - now)
+        self.granted(lease, now).filter(|(granted, _)| *granted != node).map(|(_, left)| left)
     }
 
     /// Answers [`Vote::Prepare`]. A voter that is silent does not answer.

@@ -1,6 +1,6 @@
 //! Who votes: an explicit list that changes by one member at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crypto::HashType;
 
@@ -45,7 +45,20 @@ impl Voters {
         let votes = |member: &Member| member.may.contains(Right::Lease) && member.role != Role::Reader;
         let voter = |member: &Member| Voter { name: member.name.clone(), may_hold: member.role == Role::Master };
         let members = members.into_iter().filter(|(_, member)| votes(member));
-        let voters: BTreeMap<Node, Voter> = members.map(|(node, member)| (node, voter(member))).collect();
+        Voters::of(members.map(|(node, member)| (node, voter(member))).collect())
+    }
+
+    /// Returns the voters with these nodes, with what is known of them here. Who is not among these voters may hold no lease, and
+    /// nobody may if `founded` is false.
+    pub(super) fn listed(&self, nodes: &BTreeSet<Node>, founded: bool) -> Voters {
+        let voter = |node: &Node| match self.voters.get(node) {
+            Some(known) => Voter { may_hold: known.may_hold && founded, ..known.clone() },
+            None => Voter { name: String::new(), may_hold: false },
+        };
+        Voters::of(nodes.iter().map(|node| (*node, voter(node))).collect())
+    }
+
+    fn of(voters: BTreeMap<Node, Voter>) -> Voters {
         let nodes: Vec<u8> = voters.keys().flat_map(|node| node.0).collect();
         let digest = HashType::Sha256.digest(&nodes);
         let digest = digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte));
@@ -113,6 +126,11 @@ impl Voters {
         if changed > 1 {
             return Err(VotersError::MoreThanOne(changed));
         }
+        self.check_majority(agreeing, times)
+    }
+
+    /// Checks that a majority has known this list for longer than leases last.
+    pub(super) fn check_majority(&self, agreeing: &BTreeMap<Node, u64>, times: LeaseTimes) -> Result<(), VotersError> {
         let counts = |(node, known_for): &(&Node, &u64)| self.contains(**node) && **known_for >= times.silence();
         let agreeing = agreeing.iter().filter(counts).count();
         // The first voter of all has nobody to ask.

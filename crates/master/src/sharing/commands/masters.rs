@@ -62,8 +62,10 @@ impl Worker {
             keys.insert("restore", "salt-run saltern.keys restore");
             keys.insert("adopt", "salt-run saltern.keys adopt");
         }
-        let mut shown =
-            map! { "cluster_id" => self.settings.cluster_id.as_str(), "masters" => members, "keys" => keys };
+        let mut shown = map! {
+            "cluster_id" => self.settings.cluster_id.as_str(), "masters" => members, "keys" => keys,
+            "once" => self.once_in_words(),
+        };
         let drift = self.drift.lines();
         if !drift.is_empty() {
             shown.insert("drift", drift);

@@ -1,0 +1,357 @@
+//! Members that come and go, over a network that may lose everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+use crate::member::{Member, Role};
+use crate::votes::testing;
+
+const LEASE: &str = "schedule";
+
+fn node(number: u8) -> Node {
+    Node([number; 8])
+}
+
+fn eligible(numbers: &BTreeSet<u8>) -> Voters {
+    let member = |number: &u8| (node(*number), testing::member(format!("m{number}"), Role::Master));
+    let members: Vec<(Node, Member)> = numbers.iter().map(member).collect();
+    Voters::among(members.iter().map(|(node, member)| (*node, member)))
+}
+
+/// A set whose members all want one lease.
+struct Set {
+    policy: OncePolicy,
+    running: BTreeMap<u8, SetLeases>,
+    saved: BTreeMap<u8, Bytes>,
+    /// What each member knows of who belongs to the set.
+    known: BTreeMap<u8, BTreeSet<u8>>,
+    /// Pairs that are not linked.
+    cut: BTreeSet<(u8, u8)>,
+    linked: BTreeSet<(u8, u8)>,
+    now: u64,
+    boots: u64,
+}
+
+impl Set {
+    fn new(policy: OncePolicy, members: &[u8]) -> Set {
+        let mut set = Set {
+            policy,
+            running: BTreeMap::new(),
+            saved: BTreeMap::new(),
+            known: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            linked: BTreeSet::new(),
+            now: 1_000,
+            boots: 0,
+        };
+        members.iter().for_each(|member| set.join(*member, members));
+        set
+    }
+
+    fn join(&mut self, member: u8, known: &[u8]) {
+        self.known.insert(member, known.iter().copied().collect());
+        self.start(member);
+    }
+
+    fn start(&mut self, member: u8) {
+        self.boots += 1;
+        let saved = self.saved.get(&member).map(|saved| VoterList::unpack(saved).expect("as it was written"));
+        let (me, policy, round) = (node(member), self.policy, self.now << 16);
+        let start = LeaseStart { me, policy, lease_time: 6_000, saved, round, seed: self.boots };
+        let mut leases = SetLeases::new(start, self.now);
+        let first = leases.set_eligible(eligible(&self.known[&member]), self.now);
+        self.running.insert(member, leases);
+        self.carry_out(member, first);
+        self.one(member, |leases, now| leases.want(LEASE, now));
+        self.link();
+    }
+
+    fn stop(&mut self, member: u8) {
+        self.running.remove(&member);
+        self.link();
+    }
+
+    /// All members hear who belongs to the set.
+    fn know(&mut self, members: &[u8]) {
+        for member in self.running.keys().copied().collect::<Vec<_>>() {
+            self.hear_of(member, members);
+        }
+    }
+
+    fn hear_of(&mut self, member: u8, members: &[u8]) {
+        let members: BTreeSet<u8> = members.iter().copied().collect();
+        self.known.insert(member, members.clone());
+        self.one(member, |leases, now| leases.set_eligible(eligible(&members), now));
+    }
+
+    /// Links those that run and are not cut off from each other, and ends other links.
+    fn link(&mut self) {
+        let running: Vec<u8> = self.running.keys().copied().collect();
+        let pairs = running.iter().flat_map(|one| running.iter().map(move |other| (*one, *other)));
+        let wanted: BTreeSet<(u8, u8)> = pairs
+            .filter(|(one, other)| one != other)
+            .filter(|(one, other)| !self.cut.contains(&(*one.min(other), *one.max(other))))
+            .collect();
+        let (down, up): (Vec<_>, Vec<_>) =
+            (self.linked.difference(&wanted).copied().collect(), wanted.difference(&self.linked).copied().collect());
+        self.linked = wanted;
+        for (one, other) in down {
+            if self.running.contains_key(&one) {
+                self.one(one, |leases, now| leases.link(node(other), false, now));
+            }
+        }
+        for (one, other) in up {
+            self.one(one, |leases, now| leases.link(node(other), true, now));
+        }
+    }
+
+    fn part(&mut self, one: &[u8], other: &[u8]) {
+        let pairs = one.iter().flat_map(|one| other.iter().map(move |other| (*one.min(other), *one.max(other))));
+        self.cut.extend(pairs);
+        self.link();
+    }
+
+    fn heal(&mut self) {
+        self.cut.clear();
+        self.link();
+    }
+
+    fn one(&mut self, member: u8, act: impl FnOnce(&mut SetLeases, u64) -> Vec<SetAction>) {
+        let now = self.now;
+        let actions = self.running.get_mut(&member).map(|leases| act(leases, now)).unwrap_or_default();
+        self.carry_out(member, actions);
+    }
+
+    fn carry_out(&mut self, member: u8, actions: Vec<SetAction>) {
+        for action in actions {
+            match action {
+                SetAction::Save(packed) => drop(self.saved.insert(member, packed)),
+                SetAction::Send { to, packed } => {
+                    let to = to.0[0];
+                    let allowed = self.known.get(&to).is_some_and(|known| known.contains(&member));
+                    if allowed && self.linked.contains(&(member, to)) {
+                        self.one(to, |leases, now| leases.receive(node(member), &packed, now).expect("well formed"));
+                    }
+                }
+                SetAction::Taken { .. } | SetAction::Lost { .. } => {}
+            }
+        }
+    }
+
+    fn pass(&mut self, time: u64) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += 20;
+            for member in self.running.keys().copied().collect::<Vec<_>>() {
+                if self.running[&member].next_tick() <= self.now {
+                    self.one(member, SetLeases::tick);
+                }
+            }
+            // By rank two may hold it. By votes never.
+            let by_votes = self.holders().into_iter().filter(|holder| self.running[holder].mode() == Mode::Majority);
+            assert!(by_votes.count() <= 1, "at {}: {:?} hold the lease", self.now, self.holders());
+        }
+    }
+
+    fn holders(&self) -> Vec<u8> {
+        let holds = |(_, leases): &(&u8, &SetLeases)| leases.held(LEASE, self.now).is_some();
+        self.running.iter().filter(holds).map(|(member, _)| *member).collect()
+    }
+
+    fn lists(&self) -> BTreeSet<Vec<u8>> {
+        let nodes = |leases: &SetLeases| leases.roster.list().nodes.iter().map(|node| node.0[0]).collect();
+        self.running.values().map(nodes).collect()
+    }
+
+    fn modes(&self) -> Vec<Mode> {
+        self.running.values().map(SetLeases::mode).collect()
+    }
+}
+
+#[test]
+fn two_masters_take_leases_by_rank_and_three_by_votes() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2]);
+    set.pass(12_000);
+    assert_eq!((set.holders(), set.modes()), (vec![1], vec![Mode::Available; 2]));
+    set.join(3, &[1, 2, 3]);
+    set.pass(100);
+    assert_eq!(set.lists(), [vec![]].into(), "the others have not heard of the third one");
+    set.know(&[1, 2, 3]);
+    set.pass(1_100);
+    assert_eq!((set.lists(), set.holders()), ([vec![1, 2, 3]].into(), vec![]));
+    set.pass(8_000);
+    assert_eq!((set.holders().len(), set.modes()), (1, vec![Mode::Majority; 3]));
+    let holder = set.holders()[0];
+    let other = [1, 2, 3].into_iter().find(|member| *member != holder).expect("three");
+    let (shown, left) = set.running[&other].holder(LEASE, set.now).expect("it has granted it");
+    assert!(shown == node(holder) && left.is_some_and(|left| left <= 6_000));
+}
+
+#[test]
+fn a_lease_moves_from_a_dead_holder_and_a_minority_holds_nothing() {
+    let mut set = Set::new(OncePolicy::Majority, &[1, 2, 3]);
+    set.pass(8_000);
+    let dead = set.holders()[0];
+    set.stop(dead);
+    set.pass(8_000);
+    let (holder, alive) = (set.holders()[0], set.running.keys().copied().collect::<Vec<_>>());
+    assert_ne!(holder, dead);
+    set.part(&alive[..1], &alive[1..]);
+    set.pass(6_000);
+    assert_eq!(set.holders(), Vec::<u8>::new());
+    set.pass(60_000);
+    assert_eq!(set.holders(), Vec::<u8>::new());
+    set.start(dead);
+    set.pass(10_000);
+    assert_eq!(set.holders().len(), 1, "with the third one there is a majority");
+}
+
+#[test]
+fn a_member_that_was_cut_off_at_the_founding_keeps_leases_by_rank_and_nobody_else_takes_them() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2]);
+    set.pass(12_000);
+    set.join(3, &[1, 2, 3]);
+    set.part(&[2], &[1, 3]);
+    // A founding needs all.
+    set.know(&[1, 2, 3]);
+    set.pass(30_000);
+    assert_eq!(set.lists(), [vec![]].into());
+    set.heal();
+    set.pass(30_000);
+    assert_eq!((set.lists(), set.holders().len()), ([vec![1, 2, 3]].into(), 1));
+}
+
+#[test]
+fn a_removed_voter_stops_and_another_one_takes_over() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2, 3, 4]);
+    set.pass(10_000);
+    let holder = set.holders()[0];
+    let left: Vec<u8> = (1..=4).filter(|member| *member != holder).collect();
+    // The removed one hears nothing any more, not even that.
+    set.part(&[holder], &left);
+    left.iter().for_each(|member| set.hear_of(*member, &left));
+    set.pass(20_000);
+    assert_eq!(set.holders().len(), 1);
+    assert_ne!(set.holders()[0], holder);
+    set.stop(holder);
+    assert_eq!(set.lists(), [left].into());
+}
+
+#[test]
+fn voters_come_and_go_one_at_a_time_and_below_three_leases_go_by_rank() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2, 3]);
+    set.pass(10_000);
+    set.join(4, &[1, 2, 3, 4, 5]);
+    set.join(5, &[1, 2, 3, 4, 5]);
+    set.know(&[1, 2, 3, 4, 5]);
+    set.pass(100);
+    assert_eq!(set.lists(), [vec![1, 2, 3]].into(), "those who come hear which list counts");
+    set.pass(4_000);
+    assert_eq!(set.lists(), [vec![1, 2, 3, 4]].into());
+    set.pass(12_000);
+    assert_eq!(set.lists(), [vec![1, 2, 3, 4, 5]].into());
+    // A dead one is replaced by another before it goes.
+    set.stop(1);
+    set.know(&[2, 3, 4, 5]);
+    set.pass(20_000);
+    assert_eq!((set.lists(), set.holders().len()), ([vec![2, 3, 4, 5]].into(), 1));
+    for gone in [5, 4] {
+        set.stop(gone);
+        let left: Vec<u8> = set.running.keys().copied().collect();
+        set.know(&left);
+        set.pass(30_000);
+    }
+    assert_eq!((set.lists(), set.modes()), ([vec![]].into(), vec![Mode::Available; 2]));
+    assert_eq!(set.holders(), [2], "the first of two");
+}
+
+#[test]
+fn a_restart_of_all_keeps_the_list() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2, 3]);
+    set.pass(10_000);
+    [1, 2, 3].into_iter().for_each(|member| set.stop(member));
+    set.start(1);
+    set.start(2);
+    // The third one stays away: a new founding would wait for it.
+    set.pass(10_000);
+    assert_eq!((set.holders().len(), set.modes()), (1, vec![Mode::Majority; 2]));
+}
+
+#[test]
+fn without_three_voters_nobody_holds_a_lease_that_needs_a_majority() {
+    let mut set = Set::new(OncePolicy::Majority, &[1, 2]);
+    set.pass(30_000);
+    assert_eq!((set.holders(), set.modes()), (vec![], vec![Mode::Majority; 2]));
+}
+
+#[test]
+fn a_list_whose_majority_is_gone_for_good_is_forgotten_when_somebody_says_so() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2, 3]);
+    set.pass(10_000);
+    set.stop(2);
+    set.stop(3);
+    set.know(&[1]);
+    set.pass(60_000);
+    assert_eq!(set.holders(), Vec::<u8>::new());
+    set.one(1, SetLeases::forget_voters);
+    set.pass(10_000);
+    assert_eq!((set.holders(), set.modes()), (vec![1], vec![Mode::Available]));
+}
+
+/// Members join, leave, restart and are cut off from each other, at random.
+#[test]
+fn by_votes_no_two_members_hold_a_lease_however_the_set_changes() {
+    for seed in 0..4 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut set = Set::new(OncePolicy::Majority, &[1, 2, 3]);
+        let mut members = BTreeSet::from([1, 2, 3]);
+        for _ in 0..30 {
+            let some = random.random_range(1..=6);
+            match random.random_range(0..8) {
+                0 if !members.contains(&some) && !set.saved.contains_key(&some) => {
+                    members.insert(some);
+                    set.join(some, &members.iter().copied().collect::<Vec<_>>());
+                }
+                1 if members.len() > 3 && set.lists() == [members.iter().copied().collect()].into() => {
+                    members.remove(&some);
+                }
+                2 => set.stop(some),
+                3 if members.contains(&some) => {
+                    set.stop(some);
+                    set.start(some);
+                }
+                4 | 5 => {
+                    let (one, other): (Vec<u8>, Vec<u8>) = (1..=6).partition(|_| random.random());
+                    set.part(&one, &other);
+                }
+                _ => set.heal(),
+            }
+            for member in set.running.keys().copied().collect::<Vec<_>>() {
+                if random.random_ratio(2, 3) {
+                    set.hear_of(member, &members.iter().copied().collect::<Vec<_>>());
+                }
+            }
+            set.pass(random.random_range(100..9_000));
+        }
+        set.heal();
+        for member in members.clone() {
+            if !set.running.contains_key(&member) {
+                set.start(member);
+            }
+        }
+        let all: Vec<u8> = members.iter().copied().collect();
+        set.running
+            .keys()
+            .copied()
+            .filter(|member| !members.contains(member))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|gone| set.stop(gone));
+        set.know(&all);
+        set.pass(90_000);
+        assert_eq!((set.lists(), set.holders().len()), ([all].into(), 1), "seed {seed}");
+    }
+}
