@@ -25,6 +25,7 @@ mod metrics;
 mod open_jobs;
 mod other_masters;
 mod outgoing;
+mod overview;
 mod plugins;
 mod presence;
 mod renewal;
@@ -98,6 +99,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     // A token of its own: returns still arrive between the stop and the last write.
     let settling = CancellationToken::new();
     let settled = rt.spawn(jobs::write_behind::run(shared.stores.clone(), settling.clone()));
+    let overview = rt.spawn(overview::follow(shared.clone(), stop.clone()));
     let config = shared.stores.config.clone();
     let storing = master.returner_task.map(|task| rt.spawn(task.run(config.jobs.loop_interval, stop.clone())));
     let kept_events = (!config.events.event_return.is_empty())
@@ -142,6 +144,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     }
     // These have nothing to lose.
     care.abort();
+    overview.abort();
     scheduled.abort();
     fetching.iter().for_each(tokio::task::JoinHandle::abort);
     jobs.inspect(tokio::task::JoinHandle::abort);

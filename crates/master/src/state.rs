@@ -42,6 +42,8 @@ pub struct Shared {
     pub(crate) returner_queue: crate::returner_queue::ReturnerQueue,
     /// The master's work in numbers.
     pub(crate) metrics: crate::metrics::Metrics,
+    /// What is in memory for consoles.
+    pub(crate) overview: crate::overview::Overview,
     /// The set that it shares with, once it has started to.
     pub(crate) sharing: std::sync::OnceLock<crate::set_requests::SetHandle>,
     /// The other masters of that set and their minions, once it has started.

@@ -18,6 +18,7 @@ mod events;
 mod exchange;
 mod failure;
 mod files;
+mod fleet;
 mod handlers;
 mod hook;
 mod json;
@@ -38,6 +39,7 @@ mod server;
 mod session_files;
 mod sessions;
 mod slow_reader;
+mod v1;
 
 use std::sync::Arc;
 

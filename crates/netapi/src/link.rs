@@ -23,6 +23,9 @@ use crate::logins::{self, Logins};
 use crate::low::{Call, Command, Local, Work};
 use crate::own_jobs::OwnJobs;
 
+/// How long the master may take to answer about the fleet: it may have to compare files with other masters.
+const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The way to the master, for all HTTP clients.
 pub struct Link {
     rt: Rt,
@@ -120,6 +123,14 @@ impl Link {
             self.own_jobs.learn(token);
         }
         Ok(token)
+    }
+
+    /// Asks for a part of what the master knows of the fleet, with the token of a user.
+    ///
+    /// # Errors
+    /// When the token does not count, or the master does not answer.
+    pub async fn fleet(&self, load: Map) -> Result<Value, Failure> {
+        self.ask(load, FLEET_TIMEOUT).await
     }
 
     /// Returns a mistake of the client, unless the credentials do not count: facts are only for those who have logged in.

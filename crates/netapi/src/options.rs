@@ -121,8 +121,20 @@ const OBEYED: [&str; 22] = [
 ];
 
 /// Paths that are taken.
-const TAKEN: [&str; 11] =
-    ["/events", "/favicon.ico", "/jobs", "/keys", "/login", "/logout", "/minions", "/run", "/stats", "/token", "/ws"];
+const TAKEN: [&str; 12] = [
+    "/events",
+    "/favicon.ico",
+    "/jobs",
+    "/keys",
+    "/login",
+    "/logout",
+    "/minions",
+    "/run",
+    "/stats",
+    "/token",
+    "/v1",
+    "/ws",
+];
 
 /// The default of `max_request_body_size`.
 const MOST_BODY: usize = 1 << 20;

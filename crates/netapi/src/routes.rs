@@ -74,6 +74,12 @@ pub fn router(api: Arc<Api>) -> Router {
     if options.favicon.is_some() {
         routes = add(routes, "/favicon.ico", Resource::Favicon);
     }
+    let below = options.prefix.len();
+    let v1 = move |State(api): State<Arc<Api>>, request: Request| {
+        let path = request.uri().path().get(below..).unwrap_or_default().to_owned();
+        crate::v1::serve(api, path, request)
+    };
+    routes = routes.route(&format!("{}/v1/{{*rest}}", options.prefix), any(v1));
     let prefix = options.prefix.clone();
     let routes = routes.fallback(not_found).with_state(api);
     // The table of routes is asked after the path has been tidied, which a layer of its own cannot do.
@@ -253,7 +259,8 @@ fn check_query(resource: Resource, query: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn provenance(headers: &HeaderMap) -> Provenance<'_> {
+/// Returns what says where a request comes from.
+pub fn provenance(headers: &HeaderMap) -> Provenance<'_> {
     let content_type = text(headers, "content-type").unwrap_or_default();
     Provenance {
         origin: text(headers, "origin"),
@@ -264,7 +271,11 @@ fn provenance(headers: &HeaderMap) -> Provenance<'_> {
     }
 }
 
-async fn read_body(
+/// Reads the body of a request. `room` is there for clients that have not logged in.
+///
+/// # Errors
+/// When it is too large, takes too long, or cannot be read.
+pub async fn read_body(
     headers: &HeaderMap,
     body: Body,
     most: usize,

@@ -133,6 +133,20 @@ fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span),
     Ok((shared, request, span))
 }
 
+/// Returns whether a caller may call a function. A refusal is no event for the log: consoles ask for all that they could show.
+pub fn is_granted(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Call) -> bool {
+    if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &[fun.to_owned()]) {
+        return false;
+    }
+    let Grant::Listed(list) = &caller.grant else { return true };
+    call_allowed(list, &wanted(kind, fun, call)) == Ok(true)
+}
+
+fn wanted<'a>(kind: Kind, fun: &'a str, call: &'a Call) -> acl::Call<'a> {
+    let form = if kind == Kind::Runner { Form::Runner } else { Form::Wheel };
+    acl::Call { form, function: fun, arguments: &call.args, keywords: Some(&call.kwargs) }
+}
+
 /// A key of the master itself permits everything; other callers are limited to their list, with entries such as
 /// `@runner`. The key of a user in `publisher_acl` never permits more than their list.
 fn authorise(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Call) -> Result<(), Map> {
@@ -149,9 +163,7 @@ fn authorise(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Cal
         return Err(map! { "error" => error });
     }
     let Grant::Listed(list) = &caller.grant else { return Ok(()) };
-    let form = if kind == Kind::Runner { Form::Runner } else { Form::Wheel };
-    let wanted = acl::Call { form, function: fun, arguments: &call.args, keywords: Some(&call.kwargs) };
-    match call_allowed(list, &wanted) {
+    match call_allowed(list, &wanted(kind, fun, call)) {
         Ok(true) => Ok(()),
         Ok(false) => {
             warn!("{} may not call the {} function {fun}: their list does not name it", caller.name(), kind.word());

@@ -196,7 +196,7 @@ pub fn functions(load: &Map) -> Option<Vec<String>> {
 }
 
 /// Returns the arguments of each function.
-fn arguments(load: &Map) -> Vec<Vec<Value>> {
+pub fn arguments(load: &Map) -> Vec<Vec<Value>> {
     let all = load.get("arg").and_then(Value::as_list).unwrap_or_default();
     match load.get("fun") {
         Some(Value::List(_)) => all.iter().map(|part| part.as_list().unwrap_or_default().to_vec()).collect(),

@@ -1,13 +1,53 @@
-//! `saltern_status`: programs on this host request the master's metrics.
+//! `saltern_status`: programs on this host request the master's metrics, and what consoles show of it.
 
+use exec::Call;
+use runners::Kind;
 use value::map;
 
-use super::{Answer, MasterRequest, held};
+use super::{Answer, MasterRequest, functions, held};
+use crate::credentials;
+use crate::overview::{self, Question, Refused};
 
-/// Answers users with all permissions with the metrics.
+/// Answers users with all permissions with the metrics. With the field `of` it answers each user with what their list grants.
 pub fn handle(ask: MasterRequest) -> Answer {
+    if ask.load.contains_key("of") {
+        return shown(ask);
+    }
     match held::admit(ask) {
         Ok((shared, _)) => map! { "status" => crate::exporter::status(&shared) }.into(),
         Err(refused) => refused.into(),
     }
+}
+
+fn shown(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, login, mut load, .. } = ask;
+    let fields = load.clone();
+    let caller = match credentials::check(&shared, login, &fields, &mut load) {
+        Ok(caller) => caller,
+        Err(unknown) => {
+            unknown.log();
+            return unknown.answer().into();
+        }
+    };
+    let _caused = caller.span().entered();
+    let mut question = match Question::of(&load, shared.stores.rt.now()) {
+        Ok(question) => question,
+        Err(refused) => return refused.answer().into(),
+    };
+    if let Some((kind, fun, call)) = question.behind()
+        && !functions::is_granted(&shared, &caller, kind, fun, &call)
+    {
+        let word = kind.word();
+        return Refused::new(403, format!("Your list does not grant the {word} function {fun}")).answer().into();
+    }
+    if let Question::Preview(wanted) = &mut question {
+        let fun = overview::SEES_MINIONS;
+        wanted.sees_all = functions::is_granted(&shared, &caller, Kind::Runner, fun, &Call::default());
+    }
+    Answer::Later(Box::pin(async move {
+        match overview::answer(shared, caller, question).await {
+            Ok(fleet) => map! { "fleet" => fleet }.into(),
+            Err(refused) => refused.answer().into(),
+        }
+    }))
 }

@@ -1,0 +1,215 @@
+//! The ids of all jobs in the job cache, in their order, and when each was last heard of.
+//!
+//! It is read from the job cache when somebody asks for the first time. From then on the events of jobs add to it. It may have ids
+//! of jobs that are not kept, or not any more: the job cache says so when one is looked at.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use super::Refused;
+use super::tally::Tally;
+use crate::Stores;
+
+/// The most ids in memory. Older jobs are not listed.
+const MOST: usize = 500_000;
+
+/// The most jobs of which it is known when the last return came.
+const MOST_HEARD: usize = 10_000;
+
+/// The most jobs whose returns are counted, and the most ids of minions in these counts.
+const MOST_TALLIES: usize = 2048;
+const MOST_MISSING: usize = 500_000;
+
+/// The ids of jobs.
+#[derive(Default)]
+pub struct Index {
+    known: Mutex<Known>,
+    /// One at a time reads the job cache, and nobody waits on a thread.
+    loading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    ids: BTreeSet<Box<str>>,
+    state: State,
+    /// When the last return of a job came.
+    heard: HashMap<Box<str>, SystemTime>,
+    tallies: HashMap<Box<str>, Arc<Tally>>,
+    missing: usize,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    /// Nobody has asked yet.
+    #[default]
+    Idle,
+    /// The job cache is being read, and events are noted already.
+    Loading,
+    Loaded,
+}
+
+impl Index {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Each change is complete or has not happened.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a job exists, and when a return of it came.
+    pub fn note(&self, jid: &str, returned: Option<SystemTime>) {
+        let mut known = self.known();
+        if known.state != State::Idle && !known.ids.contains(jid) {
+            known.ids.insert(jid.into());
+            if known.ids.len() > MOST {
+                known.ids.pop_first();
+            }
+        }
+        if let Some(at) = returned {
+            if known.heard.len() >= MOST_HEARD && !known.heard.contains_key(jid) {
+                known.heard.clear();
+            }
+            known.heard.insert(jid.into(), at);
+        }
+    }
+
+    /// Forgets all: the job cache is read again when somebody asks.
+    pub fn forget(&self) {
+        let mut known = self.known();
+        let state = if known.state == State::Loading { State::Loading } else { State::Idle };
+        *known = Known { state, ..Known::default() };
+    }
+
+    /// Forgets a job that the job cache does not have.
+    pub fn remove(&self, jid: &str) {
+        self.known().ids.remove(jid);
+    }
+
+    /// Reads the job cache, unless that has happened.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn load(&self, stores: &Arc<Stores>) -> Result<(), Refused> {
+        let _turn = self.loading.lock().await;
+        {
+            let mut known = self.known();
+            if known.state == State::Loaded {
+                return Ok(());
+            }
+            known.state = State::Loading;
+        }
+        let jobs = stores.jobs.clone();
+        let read = stores.rt.blocking(move || {
+            let all = jobs.all()?;
+            Ok::<_, store::Error>(all.into_iter().map(|(jid, _)| Box::<str>::from(jid)).collect::<Vec<_>>())
+        });
+        let read = match read.await {
+            Ok(Ok(ids)) => Ok(ids),
+            Ok(Err(error)) => Err(Refused::unreadable(&error)),
+            Err(error) => Err(Refused::unreadable(&error)),
+        };
+        let mut known = self.known();
+        match read {
+            Ok(ids) => {
+                known.ids.extend(ids);
+                while known.ids.len() > MOST {
+                    known.ids.pop_first();
+                }
+                known.state = State::Loaded;
+                Ok(())
+            }
+            Err(refused) => {
+                known.state = State::Idle;
+                Err(refused)
+            }
+        }
+    }
+
+    /// Returns ids before another one, the latest first.
+    pub fn before(&self, cursor: Option<&str>, count: usize) -> Vec<Box<str>> {
+        let known = self.known();
+        let end = cursor.map_or(Bound::Unbounded, Bound::Excluded);
+        known.ids.range::<str, _>((Bound::Unbounded, end)).rev().take(count).cloned().collect()
+    }
+
+    /// Returns when the last return of a job came, if that is known.
+    pub fn heard(&self, jid: &str) -> Option<SystemTime> {
+        self.known().heard.get(jid).copied()
+    }
+
+    /// Returns the counts of a job, as they were.
+    pub fn tally(&self, jid: &str) -> Option<Arc<Tally>> {
+        self.known().tallies.get(jid).cloned()
+    }
+
+    /// Keeps the counts of a job.
+    pub fn keep(&self, jid: &str, tally: Arc<Tally>) {
+        let mut known = self.known();
+        let more = tally.missing.len();
+        if known.tallies.len() >= MOST_TALLIES || known.missing + more > MOST_MISSING {
+            known.tallies.clear();
+            known.missing = 0;
+        }
+        if more <= MOST_MISSING {
+            let before = known.tallies.insert(jid.into(), tally).map_or(0, |before| before.missing.len());
+            known.missing = known.missing.saturating_sub(before) + more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    fn of(index: &Index, cursor: Option<&str>, count: usize) -> Vec<String> {
+        index.before(cursor, count).into_iter().map(String::from).collect()
+    }
+
+    #[test]
+    fn ids_come_from_the_latest_on() {
+        let index = Index::default();
+        index.note("20261126160511953300", None);
+        assert_eq!(of(&index, None, 9), [""; 0], "nobody has asked");
+        index.known().state = State::Loaded;
+        for jid in ["20261126160511953300", "20261126160511953301_7", "20261126160511953302"] {
+            index.note(jid, None);
+        }
+        let all = ["20261126160511953302", "20261126160511953301_7", "20261126160511953300"];
+        assert_eq!(of(&index, None, 9), all);
+        assert_eq!(of(&index, None, 1), all[..1]);
+        assert_eq!(of(&index, Some(all[0]), 9), all[1..]);
+        assert_eq!(of(&index, Some("20261126160511953301"), 9), all[2..]);
+        assert_eq!(of(&index, Some("2"), 9), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_missed_is_read_again() {
+        let index = Index::default();
+        index.known().state = State::Loaded;
+        index.note("20261126160511953300", Some(UNIX_EPOCH + Duration::from_secs(1)));
+        assert!(index.heard("20261126160511953300").is_some());
+        index.forget();
+        assert!(index.known().state == State::Idle && index.heard("20261126160511953300").is_none());
+        index.known().state = State::Loading;
+        index.forget();
+        assert!(index.known().state == State::Loading, "who reads the job cache goes on");
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let index = Index::default();
+        for number in 0..=MOST_HEARD {
+            index.note(&number.to_string(), Some(UNIX_EPOCH));
+        }
+        assert_eq!(index.known().heard.len(), 1);
+        for number in 0..=MOST_TALLIES {
+            let missing = vec!["a".to_owned(); 10];
+            index.keep(&number.to_string(), Arc::new(Tally { missing, ..Tally::default() }));
+        }
+        assert_eq!((index.known().tallies.len(), index.known().missing), (1, 10));
+        index.keep("x", Arc::new(Tally { missing: vec![String::new(); MOST_MISSING + 1], ..Tally::default() }));
+        assert_eq!(index.known().tallies.len(), 0);
+    }
+}

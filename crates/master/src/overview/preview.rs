@@ -1,0 +1,190 @@
+//! What a job would reach, and by which entry a user may publish it.
+
+use std::collections::HashSet;
+
+use targeting::acl::{Publication, publish_allowed};
+use targeting::{Checker, DEFAULT_DELIMITER, TargetType};
+use value::{Map, Value, map};
+
+use super::question::Wanted;
+use super::{Refused, granted};
+use crate::Shared;
+use crate::credentials::Caller;
+
+/// The most ids of each list.
+const MOST: usize = 100;
+
+/// Says which minions a job would reach and whether the user may publish it. Nothing is published.
+///
+/// # Errors
+/// When the target cannot be matched.
+pub fn preview(shared: &Shared, caller: &Caller, wanted: &Wanted) -> Result<Value, Refused> {
+    let checker = shared.stores.checker();
+    let list = granted(caller);
+    let meant = checker.expect(&wanted.tgt, wanted.kind, DEFAULT_DELIMITER);
+    let mut meant = meant.map_err(|error| Refused::new(400, format!("the target cannot be matched: {error}")))?.minions;
+    meant.sort_unstable();
+    if !wanted.sees_all {
+        let known = within_reach(&list, &meant, &checker);
+        meant.retain(|id| known.contains(id));
+    }
+    let connected = shared.connected_anywhere();
+    let there = |id: &&String| connected.binary_search_by(|known| known.as_str().cmp(id)).is_ok();
+    let away: Vec<&String> = meant.iter().filter(|id| !there(id)).collect();
+    let blacklisted = shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &wanted.functions);
+    let judged = (!wanted.functions.is_empty()).then(|| judge(&list, wanted, &meant, &checker, blacklisted));
+    let (allowed, refused, by) = match judged {
+        Some(Judged { allowed, refused, by }) => (Some(allowed), refused, by),
+        None => (None, Vec::new(), Vec::new()),
+    };
+    Ok(map! {
+        "count" => meant.len(), "minions" => first(meant.iter()),
+        "away_count" => away.len(), "away" => first(away.into_iter()),
+        "allowed" => allowed, "refused_count" => refused.len(), "refused" => first(refused.iter()), "granted_by" => by,
+    }
+    .into())
+}
+
+fn first<'a>(ids: impl Iterator<Item = &'a String>) -> Vec<Value> {
+    ids.take(MOST).map(|id| id.as_str().into()).collect()
+}
+
+/// Returns the minions of which a user may know because an entry names them: those on which any function is granted.
+fn within_reach(list: &[Value], meant: &[String], checker: &Checker) -> HashSet<String> {
+    let mut known = HashSet::new();
+    for entry in list {
+        match entry {
+            Value::Str(text) if !text.starts_with('@') && !text.is_empty() => return meant.iter().cloned().collect(),
+            Value::Map(map) => known.extend(targets(map, meant, checker)),
+            _ => {}
+        }
+    }
+    known
+}
+
+/// Returns the minions of a job that the target of an entry means.
+fn targets(entry: &Map, meant: &[String], checker: &Checker) -> Vec<String> {
+    let target = match entry.iter().next() {
+        Some((Value::Str(target), _)) if entry.len() == 1 && !target.starts_with('@') => target,
+        _ => return Vec::new(),
+    };
+    // A target that cannot be matched grants nothing.
+    let Ok(expected) = checker.expect(&target.as_str().into(), TargetType::Compound, DEFAULT_DELIMITER) else {
+        return Vec::new();
+    };
+    let expected: HashSet<&String> = expected.minions.iter().collect();
+    meant.iter().filter(|id| expected.contains(id)).cloned().collect()
+}
+
+fn publication<'a>(wanted: &'a Wanted, minions: &'a [String]) -> Publication<'a> {
+    Publication {
+        functions: &wanted.functions,
+        arguments: &wanted.arguments,
+        target: &wanted.tgt,
+        kind: wanted.kind,
+        delimiter: DEFAULT_DELIMITER,
+        minions: Some(minions),
+    }
+}
+
+struct Judged {
+    allowed: bool,
+    refused: Vec<String>,
+    by: Vec<Map>,
+}
+
+/// Judges a job by the rules for publications, and each entry by itself.
+fn judge(list: &[Value], wanted: &Wanted, meant: &[String], checker: &Checker, blacklisted: bool) -> Judged {
+    if blacklisted {
+        return Judged { allowed: false, refused: meant.to_vec(), by: Vec::new() };
+    }
+    let (mut reached, mut by) = (HashSet::new(), Vec::new());
+    for entry in list {
+        let ids = match entry {
+            Value::Map(map) => targets(map, meant, checker),
+            _ => meant.to_vec(),
+        };
+        if !ids.is_empty() && publish_allowed(std::slice::from_ref(entry), &publication(wanted, &ids), checker) {
+            by.push(map! { "entry" => entry.clone(), "count" => ids.len() });
+            reached.extend(ids);
+        }
+    }
+    // The list may grant with several entries together what none grants by itself, such as two functions.
+    let allowed = publish_allowed(list, &publication(wanted, meant), checker);
+    let refused = meant.iter().filter(|id| !allowed && !reached.contains(*id)).cloned().collect();
+    Judged { allowed, refused, by }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use value::list;
+
+    use super::*;
+
+    struct Ids(&'static [&'static str]);
+
+    impl targeting::MinionData for Ids {
+        fn accepted(&self) -> Vec<String> {
+            self.0.iter().map(|id| (*id).to_owned()).collect()
+        }
+
+        fn cached(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn grains(&self, _: &str) -> Option<Arc<Map>> {
+            None
+        }
+
+        fn pillar(&self, _: &str) -> Option<Arc<Map>> {
+            None
+        }
+    }
+
+    fn ids(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn entries_are_judged_one_by_one() {
+        let (data, groups) = (Ids(&["db1", "web1", "web2"]), Map::new());
+        let checker = Checker::new(&data, &groups, true);
+        let list = list![map! { "web*" => list!["test.*"] }, map! { "db1" => list!["test.ping"] }, "@jobs"];
+        let list = list.as_list().unwrap();
+        let wanted = |fun: &str| Wanted {
+            tgt: "*".into(),
+            kind: TargetType::Glob,
+            functions: ids(&[fun]),
+            arguments: vec![Vec::new()],
+            sees_all: true,
+        };
+        let meant = ids(&["db1", "web1", "web2"]);
+        let all = judge(list, &wanted("test.ping"), &meant, &checker, false);
+        assert_eq!((all.refused.len(), all.by.len()), (0, 2));
+        let some = judge(list, &wanted("test.version"), &meant, &checker, false);
+        assert!(!some.allowed);
+        assert_eq!((some.refused, some.by[0].get("count")), (ids(&["db1"]), Some(&2.into())));
+        let none = judge(list, &wanted("cmd.run"), &meant, &checker, false);
+        assert_eq!((none.allowed, none.refused.len(), none.by.len()), (false, 3, 0));
+        assert!(!judge(list, &wanted("test.ping"), &meant, &checker, true).allowed, "the blacklist comes first");
+    }
+
+    #[test]
+    fn ids_beyond_the_list_are_not_known() {
+        let (data, groups) = (Ids(&["db1", "web1"]), Map::new());
+        let checker = Checker::new(&data, &groups, true);
+        let known = |list: Value| {
+            let mut known: Vec<String> =
+                within_reach(list.as_list().unwrap(), &ids(&["db1", "web1"]), &checker).into_iter().collect();
+            known.sort();
+            known
+        };
+        assert_eq!(known(list![map! { "web*" => list!["test.ping"] }]), ids(&["web1"]));
+        assert_eq!(known(list!["test.ping"]), ids(&["db1", "web1"]));
+        for nothing in [list![], list!["@jobs", "@runner"], list![""], list![map! { "@runner" => list!["jobs.*"] }]] {
+            assert_eq!(known(nothing.clone()), ids(&[]), "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Bodies of requests: JSON objects with known fields.
+
+use value::{Map, Value};
+
+use super::Asked;
+use crate::body::media_type;
+use crate::exchange::text;
+use crate::failure::Failure;
+use crate::json;
+
+/// Reads the body, which must be an object with no other fields than these.
+///
+/// # Errors
+/// When it is something else.
+pub fn object(asked: &Asked, known: &[&str]) -> Result<Map, Failure> {
+    let kind = media_type(text(&asked.headers, "content-type").unwrap_or_default());
+    // Also because a form of any page can send other types.
+    if kind != "application/json" {
+        return Err(Failure::new(415, "The body must be application/json"));
+    }
+    let body = json::parse(&asked.body).map_err(|error| Failure::bad_request(format!("Invalid JSON: {error}")))?;
+    let object = body.into_map().ok_or_else(|| Failure::bad_request("The body must be an object"))?;
+    match object.keys().filter_map(Value::as_str).find(|name| !known.contains(name)) {
+        Some(name) => {
+            let name = value::escape::brief(name, 40);
+            Err(Failure::bad_request(format!("There is no field '{name}' here; there are: {}", known.join(", "))))
+        }
+        None => Ok(object),
+    }
+}

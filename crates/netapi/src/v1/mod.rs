@@ -1,0 +1,154 @@
+//! `/v1`: what Salt's interface lacks, such as pages of jobs, keys with their fingerprints, and what masters differ in.
+//!
+//! `table` lists the routes, from which the description for programs is made too. Answers are JSON, and errors are
+//! `application/problem+json` (RFC 9457), whatever the client accepts.
+
+mod body;
+mod read;
+mod table;
+mod write;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::api::{Api, Caller};
+use crate::cookie;
+use crate::exchange::{Peer, text};
+use crate::failure::Failure;
+use crate::fleet::Fleet;
+use crate::logins::CLIENT;
+use crate::origin::may_use_cookie;
+use crate::routes;
+use table::{Found, Operation};
+
+/// A request that has a route, after its body has arrived.
+pub struct Asked {
+    /// The rest of the path, by the names in the table.
+    pub parts: Vec<String>,
+    /// The query.
+    pub query: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Who sends it.
+    pub caller: Caller,
+}
+
+impl Asked {
+    /// Returns a part of the path.
+    pub fn part(&self, place: usize) -> &str {
+        self.parts.get(place).map_or("", String::as_str)
+    }
+
+    /// Returns the fleet as the user may see it.
+    pub fn fleet<'a>(&'a self, api: &'a Api) -> Fleet<'a> {
+        Fleet::of(api, &self.caller.session)
+    }
+}
+
+/// Answers a request below `/v1`. `path` is what follows.
+pub async fn serve(api: Arc<Api>, path: String, request: Request) -> Response {
+    api.count();
+    let (method, origin) = (request.method().clone(), text(request.headers(), "origin").map(str::to_owned));
+    let preflight = method == Method::OPTIONS;
+    let found = table::find(&method, &path);
+    let shown = found.as_ref().map_or("/v1", |found| found.route.path);
+    let mut response = match &found {
+        _ if preflight => Response::new(Body::empty()),
+        Ok(found) => answer(&api, found, request).await.unwrap_or_else(|failure| problem(&failure)),
+        Err(failure) => problem(failure),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in api.options.cors.headers(origin.as_deref(), preflight) {
+        // Jobs are ended with DELETE.
+        let value = if name == "access-control-allow-methods" { "DELETE, GET, POST".to_owned() } else { value };
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.append(HeaderName::from_static(name), value);
+        }
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Not the path itself: a part of it is a text of the client.
+    tracing::info!("{method} {shown}: {}", response.status().as_u16());
+    response
+}
+
+/// Checks a request, reads its body and calls the handler.
+async fn answer(api: &Arc<Api>, found: &Found, request: Request) -> Result<Response, Failure> {
+    let address = request.extensions().get::<Peer>().map(|peer| peer.0).ok_or_else(Failure::unexpected)?;
+    if !api.options.serves(&address.to_string()) {
+        return Err(Failure::new(403, "Bad IP"));
+    }
+    let token = text(request.headers(), "x-auth-token").filter(|token| !token.is_empty());
+    let cookie = cookie::session_id(request.headers());
+    let caller = api.caller(token, cookie.as_deref()).await?.ok_or_else(Failure::no_session)?;
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let provenance = routes::provenance(request.headers());
+    if changes && caller.by_cookie && !may_use_cookie(provenance) {
+        return Err(Failure::new(403, provenance.reason()));
+    }
+    let (head, body) = request.into_parts();
+    let (body, _kept) = routes::read_body(&head.headers, body, api.options.most_body, None).await?;
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    let asked = Asked { parts: found.parts.clone(), query, headers: head.headers, body, caller };
+    let mut response = CLIENT.scope(address, handle(api, found.route.operation, &asked)).await?;
+    let headers = response.headers_mut();
+    // What a user may see is for nobody else.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+async fn handle(api: &Arc<Api>, operation: Operation, asked: &Asked) -> Result<Response, Failure> {
+    match operation {
+        Operation::Jobs => read::jobs(api, asked).await,
+        Operation::Job => read::job(api, asked).await,
+        Operation::Returns => read::returns(api, asked).await,
+        Operation::Minions => read::minions(api, asked).await,
+        Operation::Keys => read::keys(api, asked).await,
+        Operation::Masters => read::masters(api, asked).await,
+        Operation::Drift => read::drift(api, asked).await,
+        Operation::Whoami => read::whoami(api, asked).await,
+        Operation::Preview => write::preview(api, asked).await,
+    }
+}
+
+/// Packs an answer.
+///
+/// # Errors
+/// If the data is nested too deep.
+pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Failure> {
+    let packed = serde_json::to_vec(value).map_err(|error| {
+        tracing::error!("failed to pack an answer: {error}");
+        Failure::unexpected()
+    })?;
+    let mut response = Response::new(Body::from(packed));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// Packs an error.
+pub fn problem(failure: &Failure) -> Response {
+    let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let title = status.canonical_reason().unwrap_or_default();
+    let problem = serde_json::json!({
+        "type": "about:blank", "title": title, "status": status.as_u16(), "detail": failure.message,
+    });
+    let mut response = Response::new(Body::from(problem.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    match status {
+        StatusCode::UNAUTHORIZED => headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Session")),
+        StatusCode::TOO_MANY_REQUESTS => headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10")),
+        _ => None,
+    };
+    response
+}
