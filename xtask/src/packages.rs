@@ -28,6 +28,9 @@ pub const REAL_SALT: Need = &[
     ("command -v setpriv", "util-linux"),
 ];
 
+/// For the drivers of the minion data cache: the servers. Their packages may start them as services.
+pub const SERVERS: Need = &[("command -v redis-server", "redis-server"), ("command -v etcd", "etcd-server")];
+
 /// For counting instructions.
 pub const COUNTING: Need = &[("command -v valgrind", "valgrind libc6-dbg")];
 

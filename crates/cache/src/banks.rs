@@ -19,7 +19,10 @@ impl Place {
 }
 
 /// The answer of a server, or its reason for failing.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;
+pub type Outcome<T> = Result<T, Failure>;
+
+/// An answer that is waited for.
+pub type Answer<'a, T> = BoxFuture<'a, Outcome<T>>;
 
 /// The reasons why a server failed. The text contains no values and no passwords.
 #[derive(Debug, thiserror::Error)]

@@ -36,7 +36,7 @@ impl Cache {
     /// If an option has an invalid value.
     pub fn of_master(config: &config::Master) -> Result<Self> {
         let settings = Settings::read(&config.raw)?;
-        let banks = match settings.driver {
+        let (driver, option, address, banks) = match settings.driver {
             Driver::LocalFs => {
                 let cachedir = &config.paths.cachedir;
                 let most = config.jobs.max_pillar_environments;
@@ -46,10 +46,12 @@ impl Cache {
             Driver::Redis(server) => {
                 let address = server.address();
                 let banks = server.banks().map_err(|failure| Error::option("cache.redis.host", failure))?;
-                ("redis", address, banks)
+                ("redis", "cache.redis.host", address, banks)
             }
+            Driver::Consul(server) => ("consul", "consul.host", server.target.address(), server.banks()?),
+            Driver::Etcd(server) => ("etcd", "etcd.host", server.target.address(), server.banks()?),
         };
-        let link = Link::new(banks.0, banks.1, banks.2)?;
+        let link = Link::new(driver, option, address, banks)?;
         let memory = Memory::new(settings.memory, settings.most_items);
         Ok(Cache(Kind::Remote(Remote::new(link, settings.layout, memory, config.jobs.max_pillar_environments))))
     }

@@ -21,6 +21,8 @@ const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 /// A server with the thread that talks to it.
 pub(crate) struct Link {
     driver: &'static str,
+    /// The option that names the server.
+    option: &'static str,
     address: String,
     banks: Arc<dyn Banks>,
     /// `None` only while it is dropped.
@@ -36,10 +38,15 @@ struct State {
 
 impl Link {
     /// Starts the thread. Nothing is connected before the first request.
-    pub(crate) fn new(driver: &'static str, address: String, banks: Arc<dyn Banks>) -> Result<Self> {
+    pub(crate) fn new(
+        driver: &'static str,
+        option: &'static str,
+        address: String,
+        banks: Arc<dyn Banks>,
+    ) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("cache").enable_all().build();
         let runtime = runtime.map_err(|error| Error::option("cache", format!("failed to start a thread: {error}")))?;
-        Ok(Link { driver, address, banks, runtime: Some(runtime), state: Mutex::default() })
+        Ok(Link { driver, option, address, banks, runtime: Some(runtime), state: Mutex::default() })
     }
 
     pub(crate) fn driver(&self) -> &'static str {
@@ -76,9 +83,10 @@ impl Link {
 
     fn failed(&self, failure: Failure) -> Error {
         if self.state().may_warn(Instant::now()) {
-            let (driver, address) = (self.driver, &self.address);
+            let (driver, option, address) = (self.driver, self.option, &self.address);
             tracing::warn!(
-                "the cache driver {driver} has no answer from {address}, requests go on without its data: {failure}"
+                "the cache driver {driver} has no answer from {address} (option '{option}'), requests go on without its \
+                 data: {failure}"
             );
         }
         self.no_answer(Some(failure))

@@ -65,13 +65,3 @@ impl Server {
         })
     }
 }
-
-/// Returns a time as Salt stores it.
-fn packed(now: i64) -> Vec<u8> {
-    wire::msgpack::pack(&value::Value::Int(now), wire::msgpack::Packing::Wire)
-}
-
-/// Reads a time as Salt stores it. Anything else counts as no time.
-fn unpacked(stamp: Option<Vec<u8>>) -> Option<i64> {
-    wire::msgpack::unpack(&stamp?, wire::msgpack::Decode::Default).ok()?.as_i64()
-}

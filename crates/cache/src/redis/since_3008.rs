@@ -2,10 +2,11 @@
 
 use redis::pipe;
 
+use super::Server;
 use super::connection::Connection;
-use super::{Server, packed, unpacked};
 use crate::Banks;
 use crate::banks::{Answer, Failure, Place};
+use crate::stamps::{packed, unpacked};
 
 pub(super) struct Redis {
     connection: Connection,

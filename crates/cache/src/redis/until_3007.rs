@@ -2,10 +2,11 @@
 
 use redis::{Pipeline, pipe};
 
+use super::Server;
 use super::connection::Connection;
-use super::{Server, packed, unpacked};
 use crate::Banks;
 use crate::banks::{Answer, Failure, Place};
+use crate::stamps::{packed, unpacked};
 
 /// The member that marks a bank without banks below it.
 const MARK: &str = ".";

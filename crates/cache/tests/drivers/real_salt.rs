@@ -1,9 +1,7 @@
-//! Compares what the real Salt's driver and ours write to a Redis server; each reads what the other wrote.
+//! Compares what the real Salt's drivers and ours write to a server; each reads what the other wrote.
 //!
 //! `SALTERN_SALT_DIR` (by default `~/.cache/saltern/salt`) has a directory per release (`<release>/bin/python`), and one with
-//! the Python client of Redis (`clients`). Without them there is nothing to compare with, and the tests say so.
-
-mod server;
+//! the Python clients of the servers (`clients`). Without them there is nothing to compare with, and the tests say so.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,48 +9,48 @@ use std::time::SystemTime;
 
 use saltern_cache::Cache;
 use serde_json::{Value as Json, json};
-use server::{PASSWORD, Redis};
-use value::{Value, list, map};
-use wire::MinionId;
+use value::{Map, Value, list, map};
 
-/// A release of the real Salt, and the server that both use.
+use crate::conformity::{cache, id};
+use crate::servers::consul::Consul;
+use crate::servers::etcd::Etcd;
+use crate::servers::redis::{PASSWORD, Redis};
+
+/// A release of the real Salt, and options for two empty stores that both programs use.
 struct Both {
     python: PathBuf,
     clients: PathBuf,
-    layout: i64,
-    redis: Redis,
+    stores: [Map; 2],
 }
 
 impl Both {
-    fn find(release: &str, layout: i64) -> Option<Self> {
+    fn find(release: &str, layout: i64, client: &str, stores: [Map; 2]) -> Option<Self> {
         let root = std::env::var_os("SALTERN_SALT_DIR").map(PathBuf::from).unwrap_or_else(|| {
             PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache/saltern/salt")
         });
         let (python, clients) = (root.join(release).join("bin/python"), root.join("clients"));
-        if !python.exists() || !clients.join("redis").exists() {
-            let sentence = format!("no Salt {release}, or no client of Redis, is installed below {}", root.display());
+        if !python.exists() || !clients.join(client).exists() {
+            let sentence =
+                format!("no Salt {release}, or no client of {client}, is installed below {}", root.display());
             assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}; `cargo xtask salt` installs them");
             println!("skipped: {sentence}; `cargo xtask salt` installs them");
             return None;
         }
-        Some(Both { python, clients, layout, redis: Redis::start()? })
+        let stores = stores.map(|mut store| {
+            store.insert("cache_layout", layout);
+            store
+        });
+        Some(Both { python, clients, stores })
     }
 
-    fn options(&self, db: i64) -> value::Map {
-        map! {
-            "cache" => "redis", "cache.redis.unix_socket_path" => self.redis.socket().to_str().unwrap(),
-            "cache.redis.password" => PASSWORD, "cache.redis.db" => db.to_string(), "cache_layout" => self.layout,
-        }
-    }
-
-    fn ours(&self, db: i64) -> Cache {
-        Cache::of_master(&config::Master::from_options(self.options(db)).unwrap()).unwrap()
+    fn ours(&self, store: usize) -> Cache {
+        cache(self.stores[store].clone())
     }
 
     /// Runs operations of the real Salt's cache, and returns their results.
-    fn theirs(&self, db: i64, operations: &Json) -> Vec<Json> {
-        let options = serde_json::to_string(&Value::from(self.options(db))).unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/salt_cache.py");
+    fn theirs(&self, store: usize, operations: &Json) -> Vec<Json> {
+        let options = serde_json::to_string(&Value::from(self.stores[store].clone())).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drivers/salt_cache.py");
         let mut command = Command::new(&self.python);
         command.env("PYTHONPATH", &self.clients).arg(script).args([options, operations.to_string()]);
         let output = command.output().unwrap();
@@ -60,8 +58,8 @@ impl Both {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn dump(&self, db: i64) -> Json {
-        self.theirs(db, &json!([["dump"]])).remove(0)
+    fn dump(&self, store: usize) -> Json {
+        self.theirs(store, &json!([["dump"]])).remove(0)
     }
 }
 
@@ -76,10 +74,9 @@ fn long() -> Value {
     list!["x".repeat(40), "y".repeat(300)]
 }
 
-/// Writes the same with both into separate databases, and makes each remove the same.
-fn leaves_the_same(release: &str, layout: i64) {
-    let Some(both) = Both::find(release, layout) else { return };
-    let (ours, web1) = (both.ours(0), MinionId::new("web1").unwrap());
+/// Writes the same with both into separate stores, and makes each remove the same.
+fn leave_the_same(both: &Both, layout: i64) {
+    let (ours, web1) = (both.ours(0), id("web1"));
     ours.store(&web1, grains(), map! { "long" => long() }, None).unwrap();
     ours.store_mine(&web1, map! { "test.ping" => true }).unwrap();
     ours.put("minions/web10", "data", &map! {}.into()).unwrap();
@@ -96,7 +93,7 @@ fn leaves_the_same(release: &str, layout: i64) {
     stores.push(json!(["store", "minions/web10", "data", {}]));
     both.theirs(1, &stores.into());
     assert_eq!(both.dump(0), both.dump(1));
-    // Each reads the database of the other.
+    // Each reads the store of the other.
     let foreign = both.ours(1);
     assert_eq!(foreign.grains(&web1).unwrap(), ours.grains(&web1).unwrap());
     assert_eq!(foreign.pillar(&web1).unwrap(), ours.pillar(&web1).unwrap());
@@ -115,7 +112,7 @@ fn leaves_the_same(release: &str, layout: i64) {
     assert_eq!(fetched, expected);
     assert_eq!(listed, json!(ours.list(bank).unwrap()));
     assert_eq!(minions, json!(ours.list("minions").unwrap()));
-    // Until 3007 it is the number that Redis answers.
+    // The driver redis until 3007 returns the number that the server answers.
     assert!(contained == json!(true) || contained == json!(1), "{contained}");
     let at = ours.updated(bank, key).unwrap().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     assert_eq!(updated, json!(at.as_secs()));
@@ -128,17 +125,55 @@ fn leaves_the_same(release: &str, layout: i64) {
     assert_eq!(both.dump(0), both.dump(1));
 }
 
-#[test]
-fn the_layout_of_3008_is_the_same() {
-    leaves_the_same("3008.5", 3008);
+fn on_redis(release: &str, layout: i64) {
+    let Some(redis) = Redis::start() else { return };
+    let stores = ["0", "1"].map(|db| {
+        map! {
+            "cache" => "redis", "cache.redis.unix_socket_path" => redis.socket().to_str().unwrap(),
+            "cache.redis.password" => PASSWORD, "cache.redis.db" => db,
+        }
+    });
+    if let Some(both) = Both::find(release, layout, "redis", stores) {
+        leave_the_same(&both, layout);
+    }
 }
 
 #[test]
-fn the_layout_of_3006_is_the_same() {
-    leaves_the_same("3006.30", 3006);
+fn redis_in_the_layout_of_3008() {
+    on_redis("3008.5", 3008);
 }
 
 #[test]
-fn the_layout_of_3007_is_the_same() {
-    leaves_the_same("3007.17", 3007);
+fn redis_in_the_layout_of_3006() {
+    on_redis("3006.30", 3006);
+}
+
+#[test]
+fn redis_in_the_layout_of_3007() {
+    on_redis("3007.17", 3007);
+}
+
+#[test]
+fn etcd_with_the_banks_of_each_release() {
+    let Some(etcd) = Etcd::start() else { return };
+    for (release, layout) in [("3008.5", 3008), ("3007.17", 3007), ("3006.30", 3006)] {
+        let stores = ["ours", "theirs"].map(|name| {
+            let mut options = etcd.options();
+            options.insert("etcd.path_prefix", format!("/{layout}/{name}"));
+            options
+        });
+        if let Some(both) = Both::find(release, layout, "etcd", stores) {
+            leave_the_same(&both, layout);
+        }
+    }
+}
+
+#[test]
+fn consul_with_the_banks_of_each_release() {
+    for (release, layout) in [("3008.5", 3008), ("3007.17", 3007), ("3006.30", 3006)] {
+        let agents = [Consul::start(), Consul::start()];
+        if let Some(both) = Both::find(release, layout, "consul", agents.each_ref().map(Consul::options)) {
+            leave_the_same(&both, layout);
+        }
+    }
 }

@@ -1,33 +1,24 @@
-//! The driver `redis` against a server that each test starts. Where `redis-server` is not installed, the tests are skipped
-//! and say so.
+//! What each driver does in the same way.
 
-mod server;
-
-use std::path::Path;
 use std::sync::Arc;
 
-use saltern_cache::redis::Server;
 use saltern_cache::{Banks, Cache, Error, Part, Place};
-use server::{PASSWORD, Redis};
-use store::Layout;
 use value::{Map, map};
 use wire::MinionId;
 
-/// Describes a server in one layout, with Salt's usual names.
-fn server(redis: &Redis, layout: Layout) -> Server {
-    let (banks, keys) = if layout == Layout::Since3008 { ("$BANKS_", "$KEYS_") } else { ("$BANK_", "$KEY_") };
-    Server {
-        host: String::new(),
-        port: 0,
-        socket: Some(redis.socket()),
-        db: 0,
-        password: Some(PASSWORD.into()),
-        banks: banks.into(),
-        keys: keys.into(),
-        timestamps: "$TSTAMP_".into(),
-        bank_keys: "$BANKEYS_".into(),
-        layout,
-    }
+/// Returns the cache of a master with these options.
+pub fn cache(options: Map) -> Cache {
+    Cache::of_master(&config::Master::from_options(options).unwrap()).unwrap()
+}
+
+/// Returns an id.
+pub fn id(id: &str) -> MinionId {
+    MinionId::new(id).unwrap()
+}
+
+/// Stores grains and pillar of a minion.
+pub fn stored(cache: &Cache, id: &MinionId) {
+    cache.store(id, map! { "os" => "Debian" }, map! { "a" => 1 }, None).unwrap();
 }
 
 async fn listed(banks: &dyn Banks, bank: &str) -> Vec<String> {
@@ -36,8 +27,8 @@ async fn listed(banks: &dyn Banks, bank: &str) -> Vec<String> {
     names
 }
 
-/// Tests the operations of each driver in each layout.
-async fn conforms(banks: Arc<dyn Banks>) {
+/// Tests the operations of a driver.
+pub async fn conforms(banks: Arc<dyn Banks>) {
     let (web1, web10) = (Place::new("minions/web1", "data"), Place::new("minions/web10", "data"));
     banks.store(&web1, b"one".into(), 1_700_000_000).await.unwrap();
     banks.store(&web10, b"\xff\0ten".into(), 7).await.unwrap();
@@ -62,38 +53,30 @@ async fn conforms(banks: Arc<dyn Banks>) {
     assert_eq!(listed(&*banks, "minions").await, ["web10"]);
     let gone = [web1, Place::new("minions/web1/below", "x"), web10];
     assert_eq!(banks.fetch(&gone).await.unwrap(), [None, None, Some(b"again".to_vec())]);
+    strange_names(&*banks).await;
 }
 
-#[tokio::test]
-async fn both_layouts_conform() {
-    let Some(redis) = Redis::start() else { return };
-    for layout in [Layout::Since3008, Layout::Until3007] {
-        conforms(server(&redis, layout).banks().unwrap()).await;
+/// Any character that a name may have stays itself.
+async fn strange_names(banks: &dyn Banks) {
+    let places =
+        ["a b", "50%25", "q?x=1&y", "#1", "grün", "+", "..dots", "a:b;c,d@e"].map(|name| Place::new("odd", name));
+    for place in &places {
+        banks.store(place, place.key.clone().into_bytes(), 5).await.unwrap();
     }
+    let found = banks.fetch(&places).await.unwrap();
+    assert_eq!(found, places.clone().map(|place| Some(place.key.into_bytes())));
+    let mut names = places.map(|place| place.key);
+    names.sort();
+    assert_eq!(listed(banks, "odd").await, names);
+    assert!(banks.flush_bank("odd").await.unwrap());
 }
 
-fn cache(socket: &Path, more: Map) -> Cache {
-    let mut options = map! {
-        "cache" => "redis", "cache.redis.unix_socket_path" => socket.to_str().unwrap(),
-        "cache.redis.password" => PASSWORD,
-    };
-    options.update(more);
-    Cache::of_master(&config::Master::from_options(options).unwrap()).unwrap()
-}
-
-fn id(id: &str) -> MinionId {
-    MinionId::new(id).unwrap()
-}
-
-fn stored(cache: &Cache, id: &MinionId) {
-    cache.store(id, map! { "os" => "Debian" }, map! { "a" => 1 }, None).unwrap();
-}
-
-#[test]
-fn data_of_minions_are_kept_and_forgotten_in_both_layouts() {
-    let Some(redis) = Redis::start() else { return };
+/// Tests what the programs do with the data of minions, in both layouts.
+pub fn data_of_minions_are_kept_and_forgotten(options: &Map) {
     for layout in [3008, 3006] {
-        let cache = cache(&redis.socket(), map! { "cache_layout" => layout });
+        let mut options = options.clone();
+        options.insert("cache_layout", layout);
+        let cache = cache(options);
         let web1 = id("web1");
         stored(&cache, &web1);
         cache.store_mine(&web1, map! { "test.ping" => true }).unwrap();
@@ -110,13 +93,27 @@ fn data_of_minions_are_kept_and_forgotten_in_both_layouts() {
     }
 }
 
-#[test]
-fn pillars_of_environments_are_limited() {
-    let Some(redis) = Redis::start() else { return };
-    let cache = cache(&redis.socket(), map! {});
+/// Tests that a minion is not listed when its last part is removed. In Salt's old layout of Redis it is.
+pub fn a_minion_without_data_is_not_listed(options: &Map) {
+    for layout in [3008, 3006] {
+        let mut options = options.clone();
+        options.insert("cache_layout", layout);
+        let (cache, web1) = (cache(options), id("web1"));
+        stored(&cache, &web1);
+        cache.store_mine(&web1, map! { "test.ping" => true }).unwrap();
+        cache.remove_mine(&web1).unwrap();
+        cache.remove_part(Part::Pillar, &web1).unwrap();
+        cache.remove_part(Part::Grains, &web1).unwrap();
+        assert_eq!(cache.ids().unwrap(), Vec::<String>::new(), "{layout}");
+    }
+}
+
+/// Tests that the environments of a minion's pillar have a limit.
+pub fn pillars_of_environments_are_limited(options: Map) {
+    let cache = cache(options);
     let web1 = id("web1");
     stored(&cache, &web1);
-    for number in 0..40 {
+    for number in 0..store::minion_data::MOST_ENVIRONMENTS + 8 {
         cache.store(&web1, map! {}, map! {}, Some(&format!("env{number}"))).unwrap();
     }
     assert_eq!(cache.list("pillar_env/web1").unwrap().len(), store::minion_data::MOST_ENVIRONMENTS);
@@ -124,10 +121,9 @@ fn pillars_of_environments_are_limited() {
     assert_eq!(cache.list("pillar_env/web1").unwrap(), Vec::<String>::new());
 }
 
-#[test]
-fn an_expired_value_is_absent_and_bad_names_are_refused() {
-    let Some(redis) = Redis::start() else { return };
-    let cache = cache(&redis.socket(), map! {});
+/// Tests values that expire, and names.
+pub fn an_expired_value_is_absent_and_bad_names_are_refused(options: Map) {
+    let cache = cache(options);
     stored(&cache, &id("web1"));
     let now = std::time::SystemTime::now();
     cache.put("tokens", "old", &map! { "data" => 7, "_expires" => 1_000 }.into()).unwrap();
@@ -138,11 +134,11 @@ fn an_expired_value_is_absent_and_bad_names_are_refused() {
     assert!(matches!(cache.fetch("a/../b", "x", now), Err(Error::BadName { .. })));
 }
 
-#[test]
-fn values_are_read_from_memory_until_they_expire() {
-    let Some(redis) = Redis::start() else { return };
-    let options = map! { "memcache_expire_seconds" => 3_600 };
-    let (cache, other) = (cache(&redis.socket(), options), cache(&redis.socket(), map! {}));
+/// Tests that values in memory are read without the server.
+pub fn values_are_read_from_memory_until_they_expire(options: Map) {
+    let mut remembering = options.clone();
+    remembering.insert("memcache_expire_seconds", 3_600);
+    let (cache, other) = (cache(remembering), cache(options));
     let web1 = id("web1");
     stored(&other, &web1);
     assert!(cache.grains(&web1).unwrap().is_some());
@@ -150,25 +146,4 @@ fn values_are_read_from_memory_until_they_expire() {
     assert!(cache.grains(&web1).unwrap().is_some() && other.grains(&web1).unwrap().is_none());
     cache.remove(&web1).unwrap();
     assert!(cache.grains(&web1).unwrap().is_none());
-}
-
-#[test]
-fn a_server_that_is_away_fails_once_and_is_used_again() {
-    let Some(redis) = Redis::start() else { return };
-    let cache = cache(&redis.socket(), map! {});
-    let web1 = id("web1");
-    stored(&cache, &web1);
-    let socket = redis.socket();
-    std::fs::rename(&socket, socket.with_extension("away")).unwrap();
-    // The open connection has not been closed.
-    assert!(cache.grains(&web1).unwrap().is_some());
-    std::fs::rename(socket.with_extension("away"), &socket).unwrap();
-    let wrong = self::cache(&redis.socket(), map! { "cache.redis.password" => "other" });
-    let error = wrong.grains(&web1).unwrap_err();
-    assert!(error.is_logged());
-    let text = format!("{error} {error:?}");
-    assert!(text.contains("redis") && text.contains(socket.to_str().unwrap()), "{text}");
-    assert!(!text.contains("other"), "{text}");
-    drop(redis);
-    assert!(cache.grains(&web1).unwrap_err().is_logged());
 }

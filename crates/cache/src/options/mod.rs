@@ -1,15 +1,19 @@
 //! The options of the cache.
 
+mod consul;
+mod etcd;
+
 use std::time::Duration;
 
 use store::Layout;
 use value::{Map, Value};
 
+use crate::http::Target;
 use crate::redis::Server;
 use crate::{Error, Result};
 
 /// The drivers of Salt that this program does not have.
-const MISSING: [&str; 6] = ["consul", "etcd", "etcd3", "mmap_cache", "mysql", "mysql_cache"];
+const MISSING: [&str; 4] = ["etcd3", "mmap_cache", "mysql", "mysql_cache"];
 
 /// The values that Salt's cache in memory holds at most by default.
 const MOST_ITEMS: i64 = 1024;
@@ -30,6 +34,8 @@ pub(crate) struct Settings {
 pub(crate) enum Driver {
     LocalFs,
     Redis(Server),
+    Consul(crate::consul::Server),
+    Etcd(crate::etcd::Server),
 }
 
 impl Settings {
@@ -40,6 +46,8 @@ impl Settings {
         let driver = match name.as_str() {
             "localfs" => Driver::LocalFs,
             "redis" => Driver::Redis(redis(options, layout)?),
+            "consul" => Driver::Consul(consul::read(options)?),
+            "etcd" => Driver::Etcd(etcd::read(options)?),
             name if MISSING.contains(&name) => {
                 return Err(Error::option("cache", format!("the driver {name} is not supported yet; {THERE_ARE}")));
             }
@@ -53,7 +61,7 @@ impl Settings {
     }
 }
 
-const THERE_ARE: &str = "the drivers are localfs and redis";
+const THERE_ARE: &str = "the drivers are localfs, redis, consul and etcd";
 
 fn layout(options: &Map) -> Result<Layout> {
     match whole(options, "cache_layout")? {
@@ -84,11 +92,10 @@ fn redis(options: &Map, layout: Layout) -> Result<Server> {
         }
         Layout::Until3007 => (prefix("cache.redis.bank_prefix", "$BANK")?, prefix("cache.redis.key_prefix", "$KEY")?),
     };
-    let port = whole(options, "cache.redis.port")?.unwrap_or(6379);
     let db = whole(options, "cache.redis.db")?.unwrap_or(0);
     Ok(Server {
         host: text(options, "cache.redis.host")?.unwrap_or_else(|| "localhost".to_owned()),
-        port: u16::try_from(port).map_err(|_| Error::option("cache.redis.port", format!("{port} is not a port")))?,
+        port: port(options, "cache.redis.port", 6379)?,
         socket: text(options, "cache.redis.unix_socket_path")?.map(Into::into),
         db: u32::try_from(db).map_err(|_| Error::option("cache.redis.db", format!("{db} is not a database")))?.into(),
         password: text(options, "cache.redis.password")?,
@@ -98,6 +105,23 @@ fn redis(options: &Map, layout: Layout) -> Result<Server> {
         bank_keys: prefix("cache.redis.bank_keys_prefix", "$BANKEYS")?,
         layout,
     })
+}
+
+/// Returns the address that the options for scheme, host and port describe.
+fn http_target(options: &Map, names: [&'static str; 3], usual_port: u16) -> Result<Target> {
+    let [scheme_name, host_name, port_name] = names;
+    let scheme = text(options, scheme_name)?.unwrap_or_else(|| "http".to_owned());
+    if !["http", "https"].contains(&scheme.as_str()) {
+        return Err(Error::option(scheme_name, format!("must be http or https, not {scheme:?}")));
+    }
+    let host = text(options, host_name)?.unwrap_or_else(|| "127.0.0.1".to_owned());
+    let port = port(options, port_name, usual_port)?;
+    Target::new(&scheme, &host, port).map_err(|reason| Error::option(host_name, reason))
+}
+
+fn port(options: &Map, name: &'static str, usual: u16) -> Result<u16> {
+    let Some(port) = whole(options, name)? else { return Ok(usual) };
+    u16::try_from(port).map_err(|_| Error::option(name, format!("{port} is not a port")))
 }
 
 /// Returns an option as text. An empty one counts as missing.
