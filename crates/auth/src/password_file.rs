@@ -15,6 +15,12 @@ use crate::{Error, apr1, same};
 /// The largest file, in bytes.
 const LARGEST: u64 = 16 << 20;
 
+/// The largest cost of a bcrypt hash. Each step doubles the time; this one takes a few seconds.
+const LARGEST_COST: u32 = 15;
+
+/// The largest number of rounds of a `$5$` or `$6$` hash, for the same reason.
+const MOST_ROUNDS: u64 = 2_000_000;
+
 /// A file of passwords. It is read at each login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordFile {
@@ -33,9 +39,23 @@ enum Form {
     Htdigest { realm: String },
 }
 
-/// The hash of a line is of a kind that cannot be checked.
+/// A kind of hash in an htpasswd file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct UnknownHash(&'static str);
+enum Kind {
+    Sha1,
+    ShaCrypt,
+    Apr1,
+    Bcrypt,
+}
+
+/// Why a hash cannot be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unusable {
+    /// It is of this kind, which is not supported.
+    Kind(&'static str),
+    /// It would take too long.
+    Cost,
+}
 
 impl PasswordFile {
     /// Reads the options of the backend: `^filename`, `^filetype` and those of the type.
@@ -87,10 +107,9 @@ impl PasswordFile {
         }
         for (number, line) in lines(&content) {
             if let Some((name, hash)) = line.split_once(':')
-                && let Err(UnknownHash(kind)) = verify(hash, "")
+                && let Err(unusable) = Kind::of(hash)
             {
-                let name = value::escape::brief(name, 60);
-                return Err(self.line(number, format!("the password of {name} is kept as {kind}, which is not supported; use $5$, $6$, $apr1$ or {{SHA}} (htpasswd -5, -2, -m, -s)")));
+                return Err(self.line(number, unusable.of_user(name)));
             }
         }
         Ok(())
@@ -128,7 +147,7 @@ impl PasswordFile {
                 Form::Htpasswd => match line.split_once(':') {
                     Some((found, hash)) if found == username => {
                         return verify(hash, password)
-                            .map_err(|UnknownHash(kind)| self.line(number, format!("{kind} cannot be checked")));
+                            .map_err(|unusable| self.line(number, unusable.of_user(username)));
                     }
                     _ => {}
                 },
@@ -171,21 +190,60 @@ fn lines(content: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Returns whether a hash in an htpasswd file is that of the password.
-fn verify(hash: &str, password: &str) -> Result<bool, UnknownHash> {
-    if let Some(stored) = hash.strip_prefix("{SHA}") {
-        return Ok(same(stored.as_bytes(), STANDARD.encode(HashType::Sha1.digest(password.as_bytes())).as_bytes()));
+impl Kind {
+    /// Returns the kind of a hash that can be checked.
+    fn of(hash: &str) -> Result<Self, Unusable> {
+        if hash.starts_with("{SHA}") {
+            return Ok(Kind::Sha1);
+        }
+        if hash.starts_with(apr1::PREFIX) {
+            return Ok(Kind::Apr1);
+        }
+        if hash.starts_with("$5$") || hash.starts_with("$6$") {
+            let rounds = hash[3..].strip_prefix("rounds=").and_then(|rest| rest.split('$').next()?.parse().ok());
+            return if rounds.unwrap_or(0_u64) > MOST_ROUNDS { Err(Unusable::Cost) } else { Ok(Kind::ShaCrypt) };
+        }
+        let bcrypt = ["$2a$", "$2b$", "$2y$"].iter().find_map(|prefix| hash.strip_prefix(prefix));
+        if let Some(rest) = bcrypt {
+            let cost = rest.split('$').next().and_then(|cost| cost.parse().ok());
+            return if cost.unwrap_or(0_u32) > LARGEST_COST { Err(Unusable::Cost) } else { Ok(Kind::Bcrypt) };
+        }
+        let kinds = [("$2x$", "an old bcrypt with an error"), ("$1$", "md5-crypt"), ("$argon2", "argon2")];
+        let kind = kinds.iter().find(|(prefix, _)| hash.starts_with(prefix));
+        Err(Unusable::Kind(kind.map_or("plain text or crypt", |(_, kind)| kind)))
     }
-    if hash.starts_with("$5$") || hash.starts_with("$6$") {
-        // A broken hash is nobody's.
-        return Ok(ShaCrypt::verify(hash, password.as_bytes()).unwrap_or(false));
+}
+
+impl Unusable {
+    /// Returns what is wrong with the line of a user.
+    fn of_user(self, name: &str) -> String {
+        let name = value::escape::brief(name, 60);
+        match self {
+            Unusable::Kind(kind) => format!(
+                "the password of {name} is kept as {kind}, which is not supported; use bcrypt, $5$, $6$, $apr1$ or {{SHA}} \
+                 (htpasswd -B, -2, -5, -m, -s)"
+            ),
+            Unusable::Cost => format!(
+                "the hash of {name} takes too long to check; the largest cost of bcrypt is {LARGEST_COST}, and the most \
+                 rounds of $5$ and $6$ are {MOST_ROUNDS}"
+            ),
+        }
     }
-    if hash.starts_with(apr1::PREFIX) {
-        return Ok(apr1::like(hash, password).is_some_and(|expected| same(hash.as_bytes(), expected.as_bytes())));
-    }
-    let kinds = [("$2", "bcrypt"), ("$1$", "md5-crypt"), ("$argon2", "argon2")];
-    let kind = kinds.iter().find(|(prefix, _)| hash.starts_with(prefix));
-    Err(UnknownHash(kind.map_or("plain text or crypt", |(_, kind)| kind)))
+}
+
+/// Returns whether a hash in an htpasswd file is that of the password. A broken hash is nobody's.
+fn verify(hash: &str, password: &str) -> Result<bool, Unusable> {
+    Ok(match Kind::of(hash)? {
+        Kind::Sha1 => {
+            let digest = STANDARD.encode(HashType::Sha1.digest(password.as_bytes()));
+            same(&hash.as_bytes()["{SHA}".len()..], digest.as_bytes())
+        }
+        // As in Salt. For C, the password would end there.
+        _ if password.contains('\0') => false,
+        Kind::ShaCrypt => ShaCrypt::verify(hash, password.as_bytes()).unwrap_or(false),
+        Kind::Apr1 => apr1::like(hash, password).is_some_and(|expected| same(hash.as_bytes(), expected.as_bytes())),
+        Kind::Bcrypt => bcrypt::verify(password, hash).unwrap_or(false),
+    })
 }
 
 fn hash(name: &str) -> Result<Option<HashType>, Error> {
@@ -266,15 +324,43 @@ mod tests {
     fn htpasswd_files_have_hashes_with_salt() {
         let file = file(map! { "^filetype" => "htpasswd" });
         let content = "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nfred:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n\
-                       bob:$2y$05$abc\neva:$apr1$ab$OYF20qNOmvQIb0ASG0j5H/\n";
+                       bob:$1$ab$abc\neva:$apr1$ab$OYF20qNOmvQIb0ASG0j5H/\n";
         assert!(file.judge(content, "ann", "secret").unwrap());
         assert!(!file.judge(content, "ann", "Secret").unwrap());
         assert!(file.judge(content, "fred", "Hello world!").unwrap());
         assert!(!file.judge(content, "fred", "Hello world").unwrap());
         let error = file.judge(content, "bob", "x").unwrap_err().to_string();
-        assert!(error.ends_with("line 3: bcrypt cannot be checked"), "{error}");
+        assert!(error.contains("line 3: the password of bob is kept as md5-crypt, which is not supported"), "{error}");
         assert!(file.judge(content, "eva", "short").unwrap());
         assert!(!file.judge(content, "eva", "Short").unwrap());
+    }
+
+    /// The hash is that of `htpasswd -B`.
+    #[test]
+    fn bcrypt_is_checked() {
+        let file = file(map! { "^filetype" => "htpasswd" });
+        let hash = "$2y$04$PYz9uXuEK6kLvblMfL/b7OznuNjFUvfwmpbzW2kiouwyYTZ9oMM4C";
+        for kind in ["$2y$", "$2a$", "$2b$"] {
+            let content = format!("fred:{}", hash.replacen("$2y$", kind, 1));
+            assert!(file.judge(&content, "fred", "secret").unwrap(), "{kind}");
+            for wrong in ["Secret", "secret\0", "secret\0x", ""] {
+                assert!(!file.judge(&content, "fred", wrong).unwrap(), "{kind} {wrong:?}");
+            }
+        }
+        for broken in ["$2y$05$abc", "$2y$", "$2b$xx$", &hash[..59]] {
+            let right = file.judge(&format!("fred:{broken}"), "fred", "secret").unwrap();
+            assert!(!right, "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_hash_that_takes_minutes_is_refused() {
+        let file = file(map! { "^filetype" => "htpasswd" });
+        let costly = "$2y$16$nHBPQmWe8RlTwRjmSyrrFOnHBPQmWe8RlTwRjmSyrrFOnHBPQmWe8";
+        for hash in [costly, "$2b$31$abc", "$6$rounds=999999999$salt$x", "$5$rounds=2000001$salt$x"] {
+            let error = file.judge(&format!("fred:{hash}"), "fred", "secret").unwrap_err().to_string();
+            assert!(error.contains("line 1: the hash of fred takes too long to check"), "{error}");
+        }
     }
 
     #[test]
@@ -318,9 +404,9 @@ mod tests {
         let error = with("htpasswd").inspect().unwrap_err().to_string();
         assert!(error.contains("line 1: the password of fred is kept as plain text or crypt"), "{error}");
         assert!(!error.contains("secret"), "{error}");
-        fs::write(&path, "bob:$2y$05$abc\n").unwrap();
+        fs::write(&path, "eva:{SHA}x\nbob:$2y$31$abc\n").unwrap();
         let error = with("htpasswd").inspect().unwrap_err().to_string();
-        assert!(error.contains("the password of bob is kept as bcrypt, which is not supported"), "{error}");
+        assert!(error.contains("line 2: the hash of bob takes too long to check"), "{error}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o602)).unwrap();
         for refused in [with("text").inspect(), with("text").check("fred", "secret").map(drop)] {
             assert!(matches!(refused, Err(Error::Writable { .. })), "{refused:?}");
