@@ -14,7 +14,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
@@ -53,9 +55,22 @@ pub fn is_service(text: &str) -> bool {
     !text.is_empty() && text.len() <= 64 && !text.starts_with('.') && text.chars().all(is_good)
 }
 
-/// The process that starts helpers.
+/// Starts the process that starts helpers, and asks it.
 #[derive(Debug)]
-pub struct Keeper(UnixStream);
+pub struct Keeper {
+    service: String,
+    program: fn(&str) -> Command,
+    running: Mutex<Arc<Running>>,
+}
+
+/// A keeper that has been started.
+#[derive(Debug)]
+struct Running {
+    socket: UnixStream,
+    child: Mutex<Child>,
+    /// Whether the log says that it is gone.
+    is_reported: AtomicBool,
+}
 
 impl Keeper {
     /// Starts the keeper of a service of PAM: this program itself.
@@ -63,20 +78,12 @@ impl Keeper {
     /// # Errors
     /// When it cannot be started.
     pub fn start(service: &str) -> io::Result<Self> {
-        // As a link of the kernel, it is this program even if the file was replaced by an update.
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("saltern").args([KEEPER, service]);
-        Self::spawn(&mut command)
+        Self::start_program(service, this_program)
     }
 
-    fn spawn(command: &mut Command) -> io::Result<Self> {
-        let (ours, theirs) = UnixStream::pair()?;
-        // In a group of its own: Ctrl-C is for the master, whose last logins are answered.
-        let command = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).process_group(0);
-        command.spawn()?;
-        // A keeper that is stopped must not hold up the master.
-        ours.set_write_timeout(Some(PATIENCE))?;
-        Ok(Keeper(ours))
+    fn start_program(service: &str, program: fn(&str) -> Command) -> io::Result<Self> {
+        let running = Mutex::new(Arc::new(Running::start(&mut program(service))?));
+        Ok(Keeper { service: service.to_owned(), program, running })
     }
 
     /// Returns the groups of the user if the password is right. Blocks until the helper answers or is stopped.
@@ -87,30 +94,112 @@ impl Keeper {
         if password.is_empty() || [username, password].iter().any(|text| text.contains('\0')) {
             return Ok(None);
         }
-        let answer = self.ask(username, password).map_err(|error| Error::Pam(format!("the helper failed: {error}")))?;
+        let failed = |error| Error::Pam(format!("the helper failed: {error}"));
+        let deadline = Instant::now() + PATIENCE;
+        let socket = match self.current().open() {
+            Ok(socket) => socket,
+            Err(error) if is_gone(&error) => self.start_again()?.open().map_err(failed)?,
+            Err(error) => return Err(failed(error)),
+        };
+        let answer = ask(&socket, username, password, deadline).map_err(failed)?;
         read_answer(&answer)
     }
 
-    fn ask(&self, username: &str, password: &str) -> io::Result<Vec<u8>> {
-        let deadline = Instant::now() + PATIENCE;
-        let (mut ours, theirs) = UnixStream::pair()?;
+    fn current(&self) -> Arc<Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts a new keeper in the place of one that is gone. Only root can: the helpers of another user could not check the
+    /// passwords of others.
+    fn start_again(&self) -> Result<Arc<Running>, Error> {
+        let gone = self.current();
+        let is_first = !gone.is_reported.swap(true, Ordering::Relaxed);
+        if !nix::unistd::geteuid().is_root() {
+            if is_first {
+                tracing::error!(
+                    "the helper for PAM has ended: nobody can log in with PAM until the master is restarted"
+                );
+            }
+            return Err(Error::Pam("the helper has ended; restart the master to start it again".to_owned()));
+        }
+        let new = Running::start(&mut (self.program)(&self.service));
+        let new =
+            new.map_err(|error| Error::Pam(format!("the helper has ended and cannot be started again: {error}")))?;
+        if is_first {
+            tracing::error!("the helper for PAM has ended ({}); it was started again", gone.status());
+        }
+        let new = Arc::new(new);
+        // Another login may have done the same. The keeper that is replaced ends with its socket.
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        Ok(new)
+    }
+}
+
+impl Running {
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        // In a group of its own: Ctrl-C is for the master, whose last logins are answered.
+        let command = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).process_group(0);
+        let child = Mutex::new(command.spawn()?);
+        // A keeper that is stopped must not hold up the master.
+        ours.set_write_timeout(Some(PATIENCE))?;
+        Ok(Running { socket: ours, child, is_reported: AtomicBool::new(false) })
+    }
+
+    /// Returns the socket of a new helper.
+    fn open(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
         let passed = [theirs.as_raw_fd()];
         let rights = [ControlMessage::ScmRights(&passed)];
-        sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(b"?")], &rights, MsgFlags::MSG_NOSIGNAL, None)?;
-        // Or the socket would stay open here after the helper has ended.
-        drop(theirs);
-        ours.set_write_timeout(Some(PATIENCE))?;
-        ours.write_all(format!("{username}\0{password}").as_bytes())?;
-        ours.shutdown(Shutdown::Write)?;
-        read_until(&ours, deadline)
+        sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(b"?")], &rights, MsgFlags::MSG_NOSIGNAL, None)?;
+        Ok(ours)
     }
+
+    /// Returns how the process has ended.
+    fn status(&self) -> String {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        match child.try_wait() {
+            Ok(Some(status)) => status.to_string(),
+            Ok(None) => "it has closed its socket".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // It ends by itself when the socket is closed. One that has ended leaves no trace in the list of processes.
+        let _ = child.try_wait();
+    }
+}
+
+/// This program, as the keeper of a service.
+fn this_program(service: &str) -> Command {
+    // As a link of the kernel, it is this program even if the file was replaced by an update.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("saltern").args([KEEPER, service]);
+    command
+}
+
+/// Returns whether nobody has the other end of a socket any more.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// Asks a helper.
+fn ask(mut socket: &UnixStream, username: &str, password: &str, deadline: Instant) -> io::Result<Vec<u8>> {
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.write_all(format!("{username}\0{password}").as_bytes())?;
+    socket.shutdown(Shutdown::Write)?;
+    read_until(socket, LONGEST, deadline)
 }
 
 /// Reads until the other side closes the socket.
 ///
 /// # Errors
 /// When it does not until the deadline, or sends too much.
-fn read_until(mut socket: &UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
+pub(crate) fn read_until(mut socket: &UnixStream, longest: usize, deadline: Instant) -> io::Result<Vec<u8>> {
     let (mut answer, mut part) = (Vec::new(), [0; 4096]);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -120,7 +209,7 @@ fn read_until(mut socket: &UnixStream, deadline: Instant) -> io::Result<Vec<u8>>
         socket.set_read_timeout(Some(left))?;
         match socket.read(&mut part) {
             Ok(0) => return Ok(answer),
-            Ok(length) if answer.len() + length > LONGEST => return Err(io::ErrorKind::FileTooLarge.into()),
+            Ok(length) if answer.len() + length > longest => return Err(io::ErrorKind::FileTooLarge.into()),
             Ok(length) => answer.extend_from_slice(&part[..length]),
             // The kernel's word for a timeout of a socket.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
@@ -171,11 +260,11 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"yes\0").unwrap();
         let soon = Instant::now() + Duration::from_millis(20);
-        assert_eq!(read_until(&ours, soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(read_until(&ours, LONGEST, soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let flood = std::thread::spawn(move || theirs.write_all(&[b'x'; 2 * LONGEST]));
         let later = Instant::now() + PATIENCE;
-        assert_eq!(read_until(&ours, later).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_until(&ours, LONGEST, later).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         drop(ours);
         // It may have fitted into the socket.
         let _ = flood.join().unwrap();
@@ -192,13 +281,42 @@ mod tests {
         assert!(!["", "..", "../login", "/etc/pam.d/login", "a b", "a\0"].into_iter().any(is_service));
     }
 
+    /// Waits until a keeper has closed its socket.
+    fn wait_for_end(keeper: &Keeper) {
+        let mut end = [0];
+        match (&keeper.current().socket).read(&mut end) {
+            Ok(length) => assert_eq!(length, 0, "it has ended"),
+            // It has left a question unread.
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
+        }
+    }
+
     #[test]
     fn a_keeper_that_is_gone_lets_nobody_in() {
-        let keeper = Keeper::spawn(&mut Command::new("true")).unwrap();
-        let mut end = [0];
-        assert_eq!((&keeper.0).read(&mut end).unwrap(), 0, "it has ended");
-        assert!(keeper.check("fred", "secret").unwrap_err().to_string().contains("the helper failed"));
+        let keeper = Keeper::start_program("login", |_| Command::new("true")).unwrap();
+        for _ in 0..2 {
+            wait_for_end(&keeper);
+            let refused = keeper.check("fred", "secret").unwrap_err().to_string();
+            assert!(refused.contains("the helper has ended") || refused.contains("the helper failed"), "{refused}");
+        }
         assert!(keeper.check("fred", "").unwrap().is_none());
         assert!(keeper.check("fred", "a\0b").unwrap().is_none());
+    }
+
+    #[test]
+    fn root_starts_a_keeper_again() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: it needs root");
+            return;
+        }
+        let keeper = Keeper::start_program("login", |_| Command::new("true")).unwrap();
+        wait_for_end(&keeper);
+        let gone = keeper.current();
+        let lasting = Keeper { program: |_| Command::new("cat"), ..keeper };
+        let again = lasting.start_again().unwrap();
+        assert!(Arc::ptr_eq(&again, &lasting.current()) && !Arc::ptr_eq(&again, &gone));
+        assert!(gone.is_reported.load(Ordering::Relaxed));
+        assert_eq!(gone.status(), "exit status: 0");
+        assert!(again.open().is_ok());
     }
 }
