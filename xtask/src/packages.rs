@@ -28,8 +28,13 @@ pub const REAL_SALT: Need = &[
     ("command -v setpriv", "util-linux"),
 ];
 
-/// For the drivers of the minion data cache: the servers. Their packages may start them as services.
-pub const SERVERS: Need = &[("command -v redis-server", "redis-server"), ("command -v etcd", "etcd-server")];
+/// For the drivers of the minion data cache and the logins with LDAP: the servers. They are not started as services.
+pub const SERVERS: Need = &[
+    ("command -v redis-server", "redis-server"),
+    ("command -v etcd", "etcd-server"),
+    // It is not on every user's path.
+    ("test -x /usr/sbin/slapd", "slapd"),
+];
 
 /// For counting instructions.
 pub const COUNTING: Need = &[("command -v valgrind", "valgrind libc6-dbg")];
@@ -68,9 +73,10 @@ fn apt(args: &[&str]) -> Result<(), Failure> {
         Step::new("apt-get")
     } else {
         // sudo drops the environment, so the variable is an argument.
-        Step::new("sudo").arg("DEBIAN_FRONTEND=noninteractive").arg("apt-get")
+        Step::new("sudo").args(["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"])
     };
-    step.args(args).env("DEBIAN_FRONTEND", "noninteractive").run()
+    // In this runlevel, a package that brings a service does not start it.
+    step.args(args).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").run()
 }
 
 fn succeeds(probe: &str) -> bool {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The backend does not exist here.
     #[error(
-        "external_auth: the backend '{0}' is not supported; supported are 'auto', 'file', 'pam', 'rest' and 'sharedsecret'"
+        "external_auth: the backend '{0}' is not supported; supported are 'auto', 'file', 'ldap', 'pam', 'rest' and 'sharedsecret'"
     )]
     Backend(String),
     /// The keeper of PAM does not run.
@@ -17,6 +17,17 @@ pub enum Error {
     /// PAM cannot tell whether a password is right.
     #[error("external_auth: the backend 'pam': {0}")]
     Pam(String),
+    /// An option of the backend `ldap` cannot be obeyed.
+    #[error("auth.ldap.{option}: {problem}")]
+    LdapOption {
+        /// The option, without `auth.ldap.`.
+        option: &'static str,
+        /// What is wrong, as the end of a sentence.
+        problem: String,
+    },
+    /// No LDAP server can tell whether a password is right.
+    #[error("external_auth: the backend 'ldap': {0}")]
+    Ldap(String),
     /// There is no address to ask.
     #[error("external_auth: the backend 'rest' needs '^url', an address that begins with https:// or http://")]
     Url,

@@ -4,8 +4,10 @@
 //! `Debug` output, errors or log lines.
 
 mod apr1;
+mod computers;
 mod entries;
 mod error;
+pub mod ldap;
 pub mod pam;
 mod password_file;
 mod rest;
@@ -16,7 +18,9 @@ pub use password_file::PasswordFile;
 pub use rest::Rest;
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use computers::Computers;
 use crypto::HashType;
 use value::{Map, Value};
 
@@ -38,6 +42,8 @@ pub enum Backend {
     SharedSecret(Secret),
     /// A file of users and passwords.
     File(PasswordFile),
+    /// An LDAP server.
+    Ldap(ldap::Ldap),
     /// The accounts of this host.
     Pam(Arc<pam::Keeper>),
     /// A web server that knows passwords and entries.
@@ -67,12 +73,13 @@ impl Backend {
     fn new(name: &str, part: &Map, given: &Given<'_>) -> Result<Self, Error> {
         match name {
             "auto" => Ok(Backend::Auto),
-            "sharedsecret" => match given.shared_secret.and_then(Value::as_str) {
+            "sharedsecret" => match given.options.get_str("sharedsecret") {
                 Some(secret) if secret.len() >= SHORTEST_SECRET => Ok(Backend::SharedSecret(Secret(secret.to_owned()))),
                 _ => Err(Error::SharedSecret(SHORTEST_SECRET)),
             },
             "file" => Ok(Backend::File(PasswordFile::from_options(part)?)),
             "rest" => Ok(Backend::Rest(Rest::from_options(part)?)),
+            "ldap" => Ok(Backend::Ldap(ldap::Ldap::from_options(given.options)?)),
             "pam" => given.keeper.clone().map(Backend::Pam).ok_or(Error::NoKeeper),
             other => Err(Error::Backend(other.to_owned())),
         }
@@ -87,10 +94,8 @@ impl Backend {
             Backend::Auto => true,
             Backend::SharedSecret(secret) => same(secret.0.as_bytes(), password.as_bytes()),
             Backend::File(file) => file.check(username, password)?,
-            Backend::Pam(keeper) => {
-                let groups = keeper.check(username, password)?;
-                return Ok(groups.map(|groups| Checked { groups, entries: None }));
-            }
+            Backend::Ldap(server) => return Ok(in_groups(server.check(username, password)?)),
+            Backend::Pam(keeper) => return Ok(in_groups(keeper.check(username, password)?)),
             Backend::Rest(server) => {
                 let entries = server.check(username, password)?;
                 return Ok(entries.map(|entries| Checked { groups: Vec::new(), entries: Some(entries) }));
@@ -98,6 +103,11 @@ impl Backend {
         };
         Ok(is_right.then(Checked::default))
     }
+}
+
+/// Returns what there is to know about a user of these groups.
+fn in_groups(groups: Option<Vec<String>>) -> Option<Checked> {
+    groups.map(|groups| Checked { groups, entries: None })
 }
 
 /// One backend of `external_auth`, with the entries of its users.
@@ -112,14 +122,11 @@ pub struct Provider {
 }
 
 /// What backends need that is not in their part of `external_auth`.
-#[derive(Default)]
 pub struct Given<'a> {
-    /// The option `sharedsecret`.
-    pub shared_secret: Option<&'a Value>,
+    /// The options of the master: `sharedsecret`, `auth.ldap.*` and `eauth_acl_module` are read.
+    pub options: &'a Map,
     /// The keeper of PAM, if it runs.
     pub keeper: Option<Arc<pam::Keeper>>,
-    /// The option `eauth_acl_module`.
-    pub acl_module: &'a str,
 }
 
 /// The backends of `external_auth`.
@@ -128,13 +135,18 @@ pub struct Providers {
     all: Vec<Provider>,
     /// The backend that is asked for entries, whichever one the user logs in with.
     acl_module: Option<String>,
+    /// The computers in entries of the backend `ldap`.
+    computers: Computers,
 }
 
 /// The backend that has entries of its own.
 const REST: &str = "rest";
 
+/// The backend whose entries may name computers.
+const LDAP: &str = "ldap";
+
 /// The backends of Salt. Only [`REST`] has entries of its own, so the others are an `eauth_acl_module` without effect.
-const BACKENDS: [&str; 6] = ["auto", "file", "ldap", "pam", REST, "sharedsecret"];
+const BACKENDS: [&str; 6] = ["auto", "file", LDAP, "pam", REST, "sharedsecret"];
 
 impl Providers {
     /// Reads `external_auth`. Logs what is odd in it.
@@ -168,7 +180,7 @@ impl Providers {
                 Backend::Rest(server) if server.is_unprotected() => {
                     tracing::warn!("external_auth: rest: '^url' begins with http:, so passwords are sent unprotected");
                 }
-                Backend::SharedSecret(_) | Backend::Pam(_) | Backend::Rest(_) => {}
+                Backend::SharedSecret(_) | Backend::Ldap(_) | Backend::Pam(_) | Backend::Rest(_) => {}
             }
             let (entries, oddities) = entries::read(part);
             for oddity in oddities {
@@ -176,8 +188,11 @@ impl Providers {
             }
             providers.push(Provider { name, backend, entries });
         }
-        let acl_module = Some(given.acl_module).filter(|module| !module.is_empty()).map(str::to_owned);
-        let providers = Providers { all: providers, acl_module };
+        let acl_module = given.options.get_str("eauth_acl_module").filter(|module| !module.is_empty());
+        let acl_module = acl_module.map(str::to_owned);
+        let ldap = providers.iter().find(|provider| provider.name == LDAP);
+        let computers = ldap.map(|provider| Computers::of(&provider.entries)).unwrap_or_default();
+        let providers = Providers { all: providers, acl_module, computers };
         match providers.acl_module.as_deref() {
             Some(module) if !BACKENDS.contains(&module) => Err(Error::AclModule(module.to_owned())),
             Some(REST) if providers.get(REST).is_none() => Err(Error::NoServer),
@@ -197,6 +212,9 @@ impl Providers {
     pub fn check(&self, backend: &str, username: &str, password: &str) -> Result<Option<Checked>, Error> {
         let Some(provider) = self.get(backend) else { return Ok(None) };
         let Some(mut checked) = provider.backend.check(username, password)? else { return Ok(None) };
+        if backend == LDAP && self.are_computers_due() {
+            self.ask_for_computers();
+        }
         let sent = match (self.acl_module.as_deref().unwrap_or(backend), backend) {
             (REST, REST) => checked.entries,
             (REST, _) => self.sent(username, password),
@@ -204,6 +222,23 @@ impl Providers {
         };
         checked.entries = sent.and_then(|sent| self.merged(username, sent));
         Ok(Some(checked))
+    }
+
+    /// Returns entries of a backend with the minions that they stand for.
+    pub fn expand(&self, backend: &str, entries: Vec<Value>) -> Vec<Value> {
+        if backend == LDAP { self.computers.expand(entries) } else { entries }
+    }
+
+    /// Returns whether the LDAP server should be asked for computers. Who gets a yes calls [`Providers::ask_for_computers`].
+    pub fn are_computers_due(&self) -> bool {
+        self.computers.is_due(Instant::now())
+    }
+
+    /// Asks the LDAP server for the computers that entries stand for. Blocks.
+    pub fn ask_for_computers(&self) {
+        if let Some(Backend::Ldap(server)) = self.get(LDAP).map(|provider| &provider.backend) {
+            self.computers.ask(server);
+        }
     }
 
     /// Returns the entries that the web server has for a user who has logged in with another backend; `None` if there is no
@@ -249,30 +284,32 @@ mod tests {
 
     use super::*;
 
-    fn read(external_auth: Map, secret: Option<Value>) -> Result<Providers, String> {
-        let given = Given { shared_secret: secret.as_ref(), ..Given::default() };
+    fn read(external_auth: Map, options: Map) -> Result<Providers, String> {
+        let given = Given { options: &options, keeper: None };
         Providers::read(&external_auth, &given).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_backend_that_is_not_supported_lets_nobody_in_and_stops_no_start() {
-        for name in ["pam", "ldap", "pki", "django", "keystone", "mysql", "yubico", "nonsense"] {
+        for name in ["pam", "pki", "django", "keystone", "mysql", "yubico", "nonsense"] {
             let fred = || map! { "fred" => list![".*"] };
-            let providers = read(map! { name => fred(), "auto" => fred() }, None).unwrap();
+            let providers = read(map! { name => fred(), "auto" => fred() }, map! {}).unwrap();
             assert!(providers.get(name).is_none() && providers.get("auto").is_some(), "{name}");
         }
-        let refused = read(map! { "auto" => list!["fred"] }, None).unwrap_err();
+        let refused = read(map! { "auto" => list!["fred"] }, map! {}).unwrap_err();
         assert_eq!(refused, "external_auth: 'auto' must be a map of users and lists of functions");
     }
 
     #[test]
     fn a_shared_secret_must_be_a_long_text() {
-        let with = |secret| read(map! { "sharedsecret" => map! { "fred" => list![".*"] } }, secret);
-        for bad in [None, Some(Value::Null), Some("".into()), Some("fifteen letters".into()), Some(1.into())] {
+        let with = |secret: Value| {
+            read(map! { "sharedsecret" => map! { "fred" => list![".*"] } }, map! { "sharedsecret" => secret })
+        };
+        for bad in [Value::Null, "".into(), "fifteen letters".into(), 1.into()] {
             let refused = with(bad.clone()).unwrap_err();
             assert!(refused.contains("needs the option 'sharedsecret'"), "{bad:?}: {refused}");
         }
-        let providers = with(Some("exactly sixteen.".into())).unwrap();
+        let providers = with("exactly sixteen.".into()).unwrap();
         let check = |password| providers.check("sharedsecret", "anybody", password).unwrap();
         assert_eq!(check("exactly sixteen."), Some(Checked::default()));
         for wrong in ["", "exactly sixteen", "exactly sixteen..", "None"] {
@@ -284,7 +321,7 @@ mod tests {
     #[test]
     fn entries_of_a_server_are_added_to_those_of_the_name() {
         let part = map! { "^url" => "http://127.0.0.1:9/", "fred" => list!["test.*"], "fr.*" => list![".*"] };
-        let providers = read(map! { "rest" => part }, None).unwrap();
+        let providers = read(map! { "rest" => part }, map! {}).unwrap();
         let merged =
             |name: &str, sent: &[&str]| providers.merged(name, sent.iter().map(|sent| (*sent).into()).collect());
         assert_eq!(merged("fred", &["pkg.*"]), Some(vec!["test.*".into(), "pkg.*".into()]));
@@ -297,10 +334,7 @@ mod tests {
 
     #[test]
     fn the_module_of_entries_must_be_one_that_is_known() {
-        let with = |module, parts| {
-            let given = Given { acl_module: module, ..Given::default() };
-            Providers::read(&parts, &given).map_err(|error| error.to_string())
-        };
+        let with = |module: &str, parts| read(parts, map! { "eauth_acl_module" => module });
         let auto = || map! { "auto" => map! { "*" => list!["test.*"] } };
         let both =
             map! { "auto" => map! { "*" => list!["test.*"] }, "rest" => map! { "^url" => "http://127.0.0.1:9/" } };

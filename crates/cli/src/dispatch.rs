@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::args::{self, OWN_WORDS, Parsed, Program, Stop};
 use crate::terminal::{print, usage_error};
-use crate::{complete, demo, elsewhere, exit_codes, hint, link, pam, swarm, version, wheel};
+use crate::{complete, demo, elsewhere, exit_codes, hint, ldap, link, pam, swarm, version, wheel};
 
 /// Runs the command line; its first word is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -59,6 +59,7 @@ fn own(mut words: Vec<String>) -> ExitCode {
         ("demo", arguments) => return demo::main(arguments),
         ("swarm", arguments) => return swarm::main(arguments),
         ("wheel", _) => return wheel::main(rest),
+        (auth::ldap::HELPER, []) => return ldap::check(),
         (auth::pam::KEEPER, [service]) => return pam::keeper(service),
         (auth::pam::HELPER, [service]) => return pam::check(service),
         ("link", _) => return fail("'saltern link' takes one directory", exit_codes::USAGE),

@@ -12,6 +12,7 @@ mod dispatch;
 mod elsewhere;
 pub mod exit_codes;
 mod hint;
+mod ldap;
 mod link;
 mod log_setup;
 mod login;

@@ -127,7 +127,7 @@ pub fn check(shared: &Shared, login: Option<Login>, fields: &Map, load: &mut Map
 /// Returns the caller who has logged in.
 fn by_login(shared: &Shared, user: String, backend: &str, checked: auth::Checked) -> Result<Caller, Unknown> {
     let permissive = shared.stores.config.access.permissive_acl;
-    let configured = || shared.logins.entries(backend, &user, &checked.groups, permissive);
+    let configured = || shared.logins.entries(backend, &user, &checked.groups, permissive, &shared.stores.rt);
     match checked.entries.or_else(configured) {
         Some(granted) => Ok(Caller { kind: Kind::Eauth, user: Some(user), grant: Grant::Listed(granted) }),
         None => Err(Unknown { kind: Kind::Eauth, user: Some(user) }),
@@ -144,7 +144,8 @@ fn by_token(shared: &Shared, token: &Value) -> Option<Caller> {
     let groups = found.get("groups").and_then(Value::as_list).unwrap_or_default();
     let groups: Vec<String> = groups.iter().map(Value::to_string).collect();
     // A token ends with its backend, also one that has its own list.
-    let configured = shared.logins.entries(found.get_str("eauth")?, &name, &groups, access.permissive_acl)?;
+    let (backend, permissive) = (found.get_str("eauth")?, access.permissive_acl);
+    let configured = shared.logins.entries(backend, &name, &groups, permissive, &stores.rt)?;
     // Without `keep_acl_in_token`, the permissions are those of the configuration now, not of the login.
     let kept = found.get("auth_list").and_then(Value::as_list).filter(|_| access.keep_acl_in_token);
     let grant = kept.map_or(configured, <[Value]>::to_vec);

@@ -52,6 +52,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
     let logins = crate::logins::Logins::new(config, keeper)?;
+    logins.renew_computers(&rt);
     let listed_users = !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty();
     close_directories(config, listed_users);
     if listed_users {

@@ -129,7 +129,7 @@ pub fn check(service: &str) -> ExitCode {
 
 /// Closes all descriptors but the standard ones. Modules of PAM need no other, and pass on what they have to programs that they
 /// start.
-fn close_inherited() -> io::Result<()> {
+pub fn close_inherited() -> io::Result<()> {
     let listed = std::fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let listed: Vec<RawFd> = listed.filter(|descriptor| *descriptor > 2).collect();
     for descriptor in listed {
@@ -140,7 +140,7 @@ fn close_inherited() -> io::Result<()> {
 }
 
 /// Takes the socket away from the standard input, where a module could read the question again, and programs would inherit it.
-fn take_socket() -> io::Result<UnixStream> {
+pub fn take_socket() -> io::Result<UnixStream> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     dup2_stdin(std::fs::File::open("/dev/null")?)?;
     Ok(socket.into())

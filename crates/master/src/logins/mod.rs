@@ -102,8 +102,7 @@ impl Logins {
     /// # Errors
     /// When it names a backend that is not supported, or that cannot work with its options.
     pub fn new(config: &config::Master, keeper: Option<auth::pam::Keeper>) -> Result<Self, Error> {
-        let given =
-            Given { shared_secret: config.raw.get("sharedsecret"), keeper: keeper.map(Arc::new), ..Given::default() };
+        let given = Given { options: &config.raw, keeper: keeper.map(Arc::new) };
         let providers = Providers::read(&config.access.external_auth, &given)?;
         Ok(Logins {
             providers: Arc::new(providers),
@@ -116,9 +115,26 @@ impl Logins {
     }
 
     /// Returns the entries of a user in `external_auth`. `None` if the backend is not in it.
-    pub fn entries(&self, backend: &str, user: &str, groups: &[String], permissive: bool) -> Option<Vec<Value>> {
+    pub fn entries(
+        &self,
+        backend: &str,
+        user: &str,
+        groups: &[String],
+        permissive: bool,
+        rt: &Rt,
+    ) -> Option<Vec<Value>> {
         let provider = self.providers.get(backend)?;
-        Some(targeting::acl::entries_for(&provider.entries, user, groups, permissive))
+        self.renew_computers(rt);
+        let entries = targeting::acl::entries_for(&provider.entries, user, groups, permissive);
+        Some(self.providers.expand(backend, entries))
+    }
+
+    /// Asks the directory for the computers that entries stand for, if that was long ago. Nobody waits for it.
+    pub fn renew_computers(&self, rt: &Rt) {
+        if self.providers.are_computers_due() {
+            let providers = self.providers.clone();
+            drop(rt.blocking(move || providers.ask_for_computers()));
+        }
     }
 
     /// Takes a place in the line. Returns `None` if the line is full, or this address has too many places.
