@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::perms;
 use crate::session_files::SessionFiles;
 use crate::sessions::{Session, Sessions};
+use crate::v1::idempotent::Idempotent;
 
 /// How often the files of sessions that have ended are removed.
 const CLEANING: Duration = Duration::from_secs(3600);
@@ -44,6 +45,8 @@ pub struct Api {
     tokens: TokenStore,
     logins: Mutex<Limit>,
     hooks: Mutex<Limit>,
+    /// The keys of requests that publish a job once.
+    pub idempotent: Idempotent,
     rt: Rt,
     started: SystemTime,
     requests: AtomicU64,
@@ -86,6 +89,7 @@ impl Api {
             tokens: TokenStore::new(&config.paths.token_dir, store::Layout::Since3008),
             logins: Mutex::new(Limit::new(LOGINS, Duration::from_secs(60))),
             hooks: Mutex::new(Limit::new(HOOKS * HOOK_SECONDS, Duration::from_secs(HOOK_SECONDS.into()))),
+            idempotent: Idempotent::default(),
             started: rt.now(),
             rt,
             requests: AtomicU64::new(0),
@@ -109,6 +113,18 @@ impl Api {
             tracing::error!("a request has failed: {error}");
             Failure::unexpected()
         })?
+    }
+
+    /// Runs work that goes on when the client has gone.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        // The limits of logins are those of the client.
+        match crate::logins::CLIENT.try_with(|client| *client) {
+            Ok(client) => self.rt.spawn(crate::logins::CLIENT.scope(client, work)),
+            Err(_) => self.rt.spawn(work),
+        }
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {

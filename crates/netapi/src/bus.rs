@@ -10,6 +10,7 @@ use tokio::sync::{broadcast, watch};
 use value::Map;
 
 use crate::failure::Failure;
+use crate::ring::Ring;
 
 /// The number of events that a slow reader may lag behind.
 const QUEUE: usize = 1024;
@@ -30,6 +31,8 @@ pub struct Bus {
     events: broadcast::Sender<Event>,
     /// For streams, which read as fast as their clients.
     streams: Streams,
+    /// The latest events, for streams that go on where they were.
+    pub ring: Ring,
     connected: watch::Sender<bool>,
     remote: tokio::sync::Mutex<Remote>,
 }
@@ -40,6 +43,7 @@ impl Bus {
         Bus {
             events: broadcast::Sender::new(QUEUE),
             streams: Streams::new(MOST_KEPT),
+            ring: Ring::new(hex::encode(rt.bytes::<6>())),
             connected: watch::Sender::new(false),
             remote: tokio::sync::Mutex::new(Remote::new(rt, endpoints)),
         }
@@ -58,6 +62,7 @@ impl Bus {
                 Err(error) => tracing::debug!("failed to connect to the master's event bus: {error}"),
             }
             self.connected.send_replace(false);
+            self.ring.break_off();
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -75,6 +80,7 @@ impl Bus {
         loop {
             let event = listening.next().await?;
             self.streams.send(&event, event.bytes().len());
+            self.ring.push(&event);
             // Without readers there is nobody to tell.
             let _ = self.events.send(event);
         }
@@ -90,7 +96,7 @@ impl Bus {
     /// # Errors
     /// When the master is away.
     pub async fn subscribe(&self) -> Result<broadcast::Receiver<Event>, Failure> {
-        self.connected().await.map(|()| self.events.subscribe())
+        self.ready().await.map(|()| self.events.subscribe())
     }
 
     /// Subscribes to all events from now on, for the stream of a client.
@@ -98,10 +104,14 @@ impl Bus {
     /// # Errors
     /// When the master is away.
     pub async fn stream(&self) -> Result<broadcast::Receiver<Event>, Failure> {
-        self.connected().await.map(|()| self.streams.subscribe())
+        self.ready().await.map(|()| self.streams.subscribe())
     }
 
-    async fn connected(&self) -> Result<(), Failure> {
+    /// Waits until the bus is connected to the master.
+    ///
+    /// # Errors
+    /// When the master is away.
+    pub async fn ready(&self) -> Result<(), Failure> {
         let mut connected = self.connected.subscribe();
         let waited = tokio::time::timeout(CONNECT, connected.wait_for(|connected| *connected)).await;
         match waited {

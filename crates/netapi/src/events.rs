@@ -20,7 +20,7 @@ use crate::own_jobs::{OwnJobs, Owner, Whose};
 use crate::pack;
 
 /// How often a silent stream is used, which shows whether the client is still there.
-const BEAT: Duration = Duration::from_secs(15);
+pub const BEAT: Duration = Duration::from_secs(15);
 
 /// The number of events that a stream keeps until it is known whose they are.
 const MOST_HELD: usize = 1024;
@@ -33,11 +33,9 @@ pub async fn stream(api: Arc<Api>, caller: Caller) -> Result<Reply, Failure> {
     // Before the events: a request that ends in between is noticed.
     let changes = api.link.own_jobs.changes();
     let events = api.link.bus.stream().await?;
-    let owner = Owner { user: caller.session.user.clone(), backend: caller.session.backend.clone() };
-    let access = api.access();
-    let view = View { owner, all: api.sees_all_events(&caller.session), held: VecDeque::new() };
-    let confirmed = Instant::now();
-    let source = Source { api, caller, events, changes, view, access, confirmed, ready: VecDeque::new() };
+    let watcher = Watcher::new(api, caller);
+    let view = View { owner: watcher.owner.clone(), all: watcher.all, held: VecDeque::new() };
+    let source = Source { watcher, events, changes, view, ready: VecDeque::new() };
     let first = stream::once(async { Ok::<_, std::convert::Infallible>(Bytes::from_static(b"retry: 400\n")) });
     let rest = stream::unfold(source, |mut source| async {
         let text = source.next().await?;
@@ -46,16 +44,54 @@ pub async fn stream(api: Arc<Api>, caller: Caller) -> Result<Reply, Failure> {
     Ok(Reply::Stream(Body::from_stream(futures_util::StreamExt::chain(first, rest))))
 }
 
-struct Source {
-    api: Arc<Api>,
+/// Watches whether the reader of a stream may still see events.
+pub struct Watcher {
+    /// The program.
+    pub api: Arc<Api>,
     caller: Caller,
-    events: broadcast::Receiver<Event>,
-    changes: watch::Receiver<()>,
-    view: View,
-    /// The options by which the view was made.
+    /// The user.
+    pub owner: Owner,
+    /// True if the user sees the events of everybody.
+    pub all: bool,
+    /// The options that say so.
     access: Arc<Access>,
     /// When the master was last asked whether the token still counts.
     confirmed: Instant,
+}
+
+impl Watcher {
+    /// Begins with a caller whose token the master has just confirmed.
+    pub fn new(api: Arc<Api>, caller: Caller) -> Self {
+        let owner = Owner { user: caller.session.user.clone(), backend: caller.session.backend.clone() };
+        // In this order: options that change in between are noticed.
+        let access = api.access();
+        let all = api.sees_all_events(&caller.session);
+        Watcher { api, caller, owner, all, access, confirmed: Instant::now() }
+    }
+
+    /// Returns whether the user may still see events, and takes note of rights that have changed.
+    pub async fn still_counts(&mut self) -> bool {
+        let access = self.api.access();
+        if !Arc::ptr_eq(&access, &self.access) {
+            self.access = access;
+            self.all = self.api.sees_all_events(&self.caller.session);
+        }
+        if self.confirmed.elapsed() >= BEAT {
+            self.confirmed = Instant::now();
+            // A master that is away revokes nothing.
+            if matches!(self.api.is_confirmed(&self.caller).await, Ok(false)) {
+                return false;
+            }
+        }
+        self.api.still_counts(&self.caller)
+    }
+}
+
+struct Source {
+    watcher: Watcher,
+    events: broadcast::Receiver<Event>,
+    changes: watch::Receiver<()>,
+    view: View,
     /// Events that may be shown.
     ready: VecDeque<Event>,
 }
@@ -77,10 +113,11 @@ impl Source {
                 _ = self.changes.changed() => None,
                 received = tokio::time::timeout_at(beat, self.events.recv()) => Some(received),
             };
-            if !self.still_counts().await {
+            if !self.watcher.still_counts().await {
                 return None;
             }
-            let own = &self.api.link.own_jobs;
+            self.view.all = self.watcher.all;
+            let own = &self.watcher.api.link.own_jobs;
             match received {
                 None => self.ready.extend(self.view.settle(own)),
                 Some(Err(_)) => return Some(": \n\n".to_owned()),
@@ -93,25 +130,6 @@ impl Source {
                 Some(Ok(Err(RecvError::Closed))) => return None,
             }
         }
-    }
-}
-
-impl Source {
-    /// Returns whether the user may still see events, and takes note of rights that have changed.
-    async fn still_counts(&mut self) -> bool {
-        let access = self.api.access();
-        if !Arc::ptr_eq(&access, &self.access) {
-            self.access = access;
-            self.view.all = self.api.sees_all_events(&self.caller.session);
-        }
-        if self.confirmed.elapsed() >= BEAT {
-            self.confirmed = Instant::now();
-            // A master that is away revokes nothing.
-            if matches!(self.api.is_confirmed(&self.caller).await, Ok(false)) {
-                return false;
-            }
-        }
-        self.api.still_counts(&self.caller)
     }
 }
 
@@ -171,7 +189,12 @@ impl View {
 
 /// Returns the job id in the tag of an event about a job, a runner or a wheel function.
 fn jid(event: &Event) -> Option<&str> {
-    let mut parts = event.tag().split('/');
+    jid_of(event.tag())
+}
+
+/// Returns the job id in a tag.
+pub fn jid_of(tag: &str) -> Option<&str> {
+    let mut parts = tag.split('/');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some("salt"), Some("job" | "run" | "wheel"), Some(jid), Some(_)) => Some(jid),
         _ => None,

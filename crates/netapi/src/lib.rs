@@ -34,6 +34,7 @@ mod origin;
 mod own_jobs;
 mod pack;
 mod perms;
+mod ring;
 mod routes;
 mod server;
 mod session_files;

@@ -327,8 +327,58 @@ impl Link {
         }
     }
 
+    /// Returns the minions that are to return, from the job cache.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn expected(&self, jid: &str) -> Result<Vec<String>, Failure> {
+        let jid = jid.to_owned();
+        self.of_jobs(move |jobs| jobs.minions(&jid)).await
+    }
+
+    /// Returns the minions of a job that have not returned; `None` for an unknown job.
+    ///
+    /// # Errors
+    /// When the job cache cannot be read.
+    pub async fn missing(&self, jid: &str) -> Result<Option<Vec<String>>, Failure> {
+        let jid = jid.to_owned();
+        self.of_jobs(move |jobs| {
+            if !jobs.has_load(&jid)? {
+                return Ok(None);
+            }
+            let mut missing = Vec::new();
+            for id in jobs.minions(&jid)? {
+                let returned = match MinionId::new(id.as_str()) {
+                    Ok(minion) => jobs.return_of(&jid, &minion)?.is_some(),
+                    Err(_) => false,
+                };
+                if !returned {
+                    missing.push(id);
+                }
+            }
+            Ok(Some(missing))
+        })
+        .await
+    }
+
+    /// Reads the job cache. Without one nothing is known.
+    async fn of_jobs<T: Default + Send + 'static>(
+        &self,
+        read: impl FnOnce(&store::jobs::JobCache) -> store::Result<T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Some(jobs) = self.settings.jobs.clone() else { return Ok(T::default()) };
+        match self.rt.blocking(move || read(&jobs)).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => {
+                tracing::error!("{error}");
+                Err(Failure::unexpected())
+            }
+            Err(_) => Err(Failure::unexpected()),
+        }
+    }
+
     /// Returns the return of a minion in the job cache: the event may have been missed.
-    async fn stored(&self, jid: &str, id: &str) -> Option<Map> {
+    pub async fn stored(&self, jid: &str, id: &str) -> Option<Map> {
         let (jobs, minion) = (self.settings.jobs.clone()?, MinionId::new(id).ok()?);
         let wanted = jid.to_owned();
         let stored = self.rt.blocking(move || jobs.return_of(&wanted, &minion)).await.ok()?;

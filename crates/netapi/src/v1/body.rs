@@ -28,3 +28,15 @@ pub fn object(asked: &Asked, known: &[&str]) -> Result<Map, Failure> {
         None => Ok(object),
     }
 }
+
+/// Returns a text that must be there.
+///
+/// # Errors
+/// When it is not, or is no text.
+pub fn needed<'a>(object: &'a Map, name: &str) -> Result<&'a str, Failure> {
+    match object.get(name) {
+        Some(Value::Str(text)) => Ok(text),
+        Some(_) => Err(Failure::bad_request(format!("'{name}' must be a text"))),
+        None => Err(Failure::bad_request(format!("'{name}' is missing"))),
+    }
+}

@@ -4,9 +4,14 @@
 //! `application/problem+json` (RFC 9457), whatever the client accepts.
 
 mod body;
+mod events;
+pub mod idempotent;
+mod jobs;
+mod keys;
+mod openapi;
 mod read;
 mod table;
-mod write;
+mod wait;
 
 use std::sync::Arc;
 
@@ -26,6 +31,7 @@ use crate::fleet::Fleet;
 use crate::logins::CLIENT;
 use crate::origin::may_use_cookie;
 use crate::routes;
+use keys::Decision;
 use table::{Found, Operation};
 
 /// A request that has a route, after its body has arrived.
@@ -115,7 +121,28 @@ async fn handle(api: &Arc<Api>, operation: Operation, asked: &Asked) -> Result<R
         Operation::Masters => read::masters(api, asked).await,
         Operation::Drift => read::drift(api, asked).await,
         Operation::Whoami => read::whoami(api, asked).await,
-        Operation::Preview => write::preview(api, asked).await,
+        Operation::Preview => jobs::preview(api, asked).await,
+        Operation::Publish => jobs::publish(api, asked).await,
+        Operation::Kill => jobs::kill(api, asked).await,
+        Operation::Accept => keys::decide(api, asked, Decision::Accept).await,
+        Operation::Reject => keys::decide(api, asked, Decision::Reject).await,
+        Operation::Delete => keys::decide(api, asked, Decision::Delete).await,
+        Operation::OpenApi => json(StatusCode::OK, &openapi::description(&api.options.prefix)),
+        Operation::Events => events::stream(api, asked).await,
+        Operation::Keychain => keys::batch(api, asked).await,
+    }
+}
+
+/// Says why the master has refused what a user wanted: their list does not grant it, or their token does not count any more. The
+/// master itself has one answer for both.
+async fn refused(api: &Api, asked: &Asked, failure: Failure, what: &str) -> Failure {
+    if failure.status != 401 {
+        return failure;
+    }
+    match api.is_confirmed(&asked.caller).await {
+        Ok(true) => Failure::new(403, format!("Your list does not grant {what}")),
+        Ok(false) => Failure::no_session(),
+        Err(failure) => failure,
     }
 }
 

@@ -16,6 +16,14 @@ pub enum Operation {
     Drift,
     Whoami,
     Preview,
+    Publish,
+    Kill,
+    Accept,
+    Reject,
+    Delete,
+    Keychain,
+    OpenApi,
+    Events,
 }
 
 /// A route.
@@ -27,25 +35,78 @@ pub struct Route {
     pub path: &'static str,
     /// What it does.
     pub operation: Operation,
+    /// What it does, in words.
+    pub about: &'static str,
+    /// The runner or wheel function to which the user needs the right.
+    pub right: Option<&'static str>,
+    /// The parameters of the query.
+    pub query: &'static [&'static str],
+    /// The schema of the body.
+    pub body: Option<&'static str>,
+    /// The status of an answer that is no problem.
+    pub status: u16,
+    /// The media type and the schema of the answer.
+    pub answer: (&'static str, &'static str),
 }
 
-const fn route(method: &'static str, path: &'static str, operation: Operation) -> Route {
-    Route { method, path, operation }
+const JSON: &str = "application/json";
+
+macro_rules! routes {
+    ($( $method:literal $path:literal $operation:ident $about:literal
+        $( right $right:literal )? $( query $query:tt )? $( body $body:literal )?
+        => $status:literal $kind:ident $answer:literal; )*) => {
+        /// All routes.
+        pub const ROUTES: &[Route] = &[$(
+            Route {
+                method: $method,
+                path: $path,
+                operation: Operation::$operation,
+                about: $about,
+                right: routes!(@option $($right)?),
+                query: routes!(@list $($query)?),
+                body: routes!(@option $($body)?),
+                status: $status,
+                answer: ($kind, $answer),
+            },
+        )*];
+    };
+    (@option) => { None };
+    (@option $value:literal) => { Some($value) };
+    (@list) => { &[] };
+    (@list $list:tt) => { &$list };
 }
 
-/// All routes.
-pub const ROUTES: &[Route] = &[
-    route("GET", "/v1/whoami", Operation::Whoami),
-    route("GET", "/v1/jobs", Operation::Jobs),
-    route("GET", "/v1/jobs/{jid}", Operation::Job),
-    route("GET", "/v1/jobs/{jid}/returns", Operation::Returns),
-    route("POST", "/v1/preview", Operation::Preview),
-    route("GET", "/v1/minions", Operation::Minions),
-    route("GET", "/v1/keys", Operation::Keys),
-    route("GET", "/v1/masters", Operation::Masters),
-    route("GET", "/v1/drift", Operation::Drift),
-    route("GET", "/v1/drift/{kind}", Operation::Drift),
-];
+const EVENTS: &str = "text/event-stream";
+
+routes! {
+    "GET" "/v1/openapi.json" OpenApi "This description." => 200 JSON "Description";
+    "GET" "/v1/whoami" Whoami "Who the user is and what they may do." => 200 JSON "Whoami";
+    "GET" "/v1/jobs" Jobs "Jobs, the latest first."
+        right "jobs.list_jobs" query ["limit", "before", "fun", "tgt", "user", "minion", "since", "until", "state"]
+        => 200 JSON "Jobs";
+    "POST" "/v1/jobs" Publish "Publishes a job. With `wait` the returns follow, a line of JSON each."
+        query ["wait"] body "NewJob" => 202 JSON "Published";
+    "GET" "/v1/jobs/{jid}" Job "A job without its returns." right "jobs.list_job" => 200 JSON "Job";
+    "DELETE" "/v1/jobs/{jid}" Kill "Ends a job on the minions that have not returned." => 202 JSON "Killed";
+    "GET" "/v1/jobs/{jid}/returns" Returns "The returns of a job, in the order of minions."
+        right "jobs.list_job" query ["limit", "after", "failed"] => 200 JSON "Returns";
+    "POST" "/v1/preview" Preview "Which minions a job would reach, and which of them the user may command."
+        body "Target" => 200 JSON "Preview";
+    "GET" "/v1/minions" Minions "Minions, without asking them."
+        right "manage.status" query ["limit", "after", "q", "target", "status", "sort"] => 200 JSON "Minions";
+    "GET" "/v1/keys" Keys "Keys of minions with their fingerprints."
+        right "key.list_all" query ["limit", "after", "id", "q", "state"] => 200 JSON "Keys";
+    "POST" "/v1/keys:batch" Keychain "Decides about several keys." right "key.accept_dict" body "Keychain"
+        => 200 JSON "Outcomes";
+    "POST" "/v1/keys/{id}/accept" Accept "Accepts a key." right "key.accept_dict" body "Fingerprint" => 200 JSON "Key";
+    "POST" "/v1/keys/{id}/reject" Reject "Rejects a key." right "key.reject_dict" body "Fingerprint" => 200 JSON "Key";
+    "POST" "/v1/keys/{id}/delete" Delete "Deletes a key." right "key.delete_dict" body "Fingerprint" => 200 JSON "Key";
+    "GET" "/v1/events" Events "The events that the user may see, as they happen. `Last-Event-ID` goes on behind an event."
+        query ["tag", "minion", "jid"] => 200 EVENTS "Event";
+    "GET" "/v1/masters" Masters "The masters of the set." right "saltern.masters" => 200 JSON "Masters";
+    "GET" "/v1/drift" Drift "In what masters differ." right "saltern.drift" => 200 JSON "Drift";
+    "GET" "/v1/drift/{kind}" Drift "What differs in one kind." right "saltern.drift" => 200 JSON "Drift";
+}
 
 /// A route that fits a request.
 #[derive(Debug)]

@@ -6,3 +6,4 @@ mod limits;
 mod replay;
 mod sessions;
 mod support;
+mod v1;

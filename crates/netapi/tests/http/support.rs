@@ -1,8 +1,10 @@
 //! A running `salt-api`, and a master that says what a recording expects.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use event::{Bus, Endpoints, ServeOptions};
 use rt::{Listen, Rt};
@@ -54,6 +56,12 @@ struct Script {
     revoked: bool,
     /// The file that goes with the master after its next job.
     leaves: Option<PathBuf>,
+    /// Who has logged in last.
+    login: Option<(String, String)>,
+    /// The answers about the fleet, by what is asked for.
+    fleet: HashMap<String, Map>,
+    /// The requests about the fleet and of wheel functions.
+    asked: Vec<Map>,
 }
 
 /// The program and the master.
@@ -62,6 +70,7 @@ pub struct Running {
     pub address: SocketAddr,
     script: Arc<Mutex<Script>>,
     options: Map,
+    bus: Bus,
     stop: tokio_util::sync::DropGuard,
     _bus: event::Server,
     place: tempfile::TempDir,
@@ -95,7 +104,7 @@ impl Running {
         let bus = Bus::new(rt.clone(), 1 << 20);
         let served = event::serve(&bus, &Endpoints::master(&sockets), ServeOptions::default()).await.unwrap();
         let script = Arc::new(Mutex::new(Script::default()));
-        let port = master(&rt, bus, script.clone()).await;
+        let port = master(&rt, bus.clone(), script.clone()).await;
         let options = map! {
             "interface" => "127.0.0.1",
             "ret_port" => port,
@@ -109,7 +118,7 @@ impl Running {
             "rest_cherrypy" => section,
         };
         let (address, stop) = start_program(&options).await;
-        Running { address, script, options, stop, _bus: served, place }
+        Running { address, script, options, bus, stop, _bus: served, place }
     }
 
     /// Revokes the token, as `auth.del_token` does.
@@ -155,7 +164,32 @@ impl Running {
 
     /// Prepares the master for one command.
     pub fn expect_answer(&self, answer: Map) {
-        *self.script.lock().unwrap() = Script { returns: vec![answer.into()], ..Script::default() };
+        let mut script = self.script.lock().unwrap();
+        let login = script.login.take();
+        *script = Script { returns: vec![answer.into()], login, ..Script::default() };
+    }
+
+    /// Lets the master answer a question about the fleet.
+    pub fn expect_fleet(&self, of: &str, answer: Map) {
+        self.script.lock().unwrap().fleet.insert(of.to_owned(), answer);
+    }
+
+    /// Returns the requests about the fleet and of wheel functions since the last call.
+    pub fn asked(&self) -> Vec<Map> {
+        std::mem::take(&mut self.script.lock().unwrap().asked)
+    }
+
+    /// Fires an event on the bus of the master.
+    pub fn fire(&self, tag: &str, data: Map) {
+        self.bus.publish(&event::Event::new(tag, data, 1 << 20).unwrap());
+    }
+
+    /// Opens a stream of events.
+    pub async fn open(&self, path: &str, session: &str, more: &str) -> Stream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nX-Auth-Token: {session}\r\n{more}\r\n", self.address);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        Stream { stream, text: String::new() }
     }
 
     /// Logs a user in, and returns the session.
@@ -195,6 +229,26 @@ impl Running {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         parse(&String::from_utf8(answer).unwrap())
+    }
+}
+
+/// A stream of events.
+pub struct Stream {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Stream {
+    /// Reads until a text has come. Returns all that has come since the last call.
+    pub async fn until(&mut self, text: &str) -> String {
+        let mut part = [0; 4096];
+        while !self.text.contains(text) {
+            let read = tokio::time::timeout(Duration::from_secs(20), self.stream.read(&mut part)).await;
+            let count = read.unwrap_or_else(|_| panic!("{text} has not come: {}", self.text)).unwrap();
+            assert!(count > 0, "the stream has ended: {}", self.text);
+            self.text.push_str(&String::from_utf8_lossy(&part[..count]));
+        }
+        std::mem::take(&mut self.text)
     }
 }
 
@@ -259,14 +313,28 @@ fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
     match (load.get_str("cmd").unwrap(), &script.refusal) {
         // The password of wilma is right; what she lacks is the right to make tokens over HTTP.
         ("mk_token", Some(_)) if load.get_str("username") != Some(WILMA) => ("".into(), Vec::new()),
-        ("mk_token", _) => (token(load), Vec::new()),
+        ("mk_token", _) => {
+            let field = |name| load.get_str(name).unwrap_or_default().to_owned();
+            script.login = Some((field("username"), field("eauth")));
+            (token(load), Vec::new())
+        }
         ("get_token", _) if load.get_str("token") == Some(TOKEN) && !script.revoked => {
-            (token(&map! { "username" => FRED, "eauth" => "auto" }), Vec::new())
+            let (user, backend) = script.login.clone().unwrap_or_else(|| (FRED.to_owned(), "auto".to_owned()));
+            (token(&map! { "username" => user, "eauth" => backend }), Vec::new())
         }
         ("get_token", _) => (Map::new().into(), Vec::new()),
+        ("saltern_status", _) => {
+            script.asked.push(load.clone());
+            let answer = script.fleet.get(load.get_str("of").unwrap()).cloned();
+            let refused = || map! { "refused" => map! { "status" => 403, "reason" => "Your list does not grant it" } };
+            (answer.map_or_else(refused, |fleet| map! { "fleet" => fleet }).into(), Vec::new())
+        }
         ("publish", Some(message)) => (refused("AuthorizationError", message).into(), Vec::new()),
         (_, Some(message)) => (refused("TokenAuthenticationError", message).into(), Vec::new()),
         (command, None) => {
+            if command == "wheel" {
+                script.asked.push(load.clone());
+            }
             let next = if script.returns.is_empty() { Value::Null } else { script.returns.remove(0) };
             match command {
                 "publish" => {

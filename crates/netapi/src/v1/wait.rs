@@ -1,0 +1,119 @@
+//! The returns of a job as they come, a line of JSON each.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{self, HeaderValue};
+use axum::response::Response;
+use bytes::Bytes;
+use event::Event;
+use futures_util::stream;
+use serde_json::{Value as Json, json};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+use value::{Map, Value};
+
+use crate::api::Api;
+
+struct Waiting {
+    api: Arc<Api>,
+    jid: String,
+    missing: BTreeSet<String>,
+    returned: BTreeSet<String>,
+    events: Receiver<Event>,
+    until: Instant,
+    /// Lines that are ready.
+    ready: Vec<Json>,
+    /// The minions whose returns the job cache may have already.
+    look: Vec<String>,
+    ended: bool,
+}
+
+/// Returns a stream: the job, then each return, and at the end the minions that have not returned.
+pub fn stream(api: Arc<Api>, jid: String, minions: Vec<String>, events: Receiver<Event>, time: Duration) -> Response {
+    let head = json!({ "jid": jid, "minions": minions });
+    let waiting = Waiting {
+        api,
+        jid,
+        missing: minions.iter().cloned().collect(),
+        returned: BTreeSet::new(),
+        events,
+        until: Instant::now() + time,
+        ready: vec![head],
+        // A job that was published by an earlier request has returns already.
+        look: minions,
+        ended: false,
+    };
+    let lines = stream::unfold(waiting, |mut waiting| async {
+        let line = waiting.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(format!("{line}\n"))), waiting))
+    });
+    let mut response = Response::new(Body::from_stream(lines));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/jsonl"));
+    response
+}
+
+impl Waiting {
+    /// Waits for the next line; `None` at the end.
+    async fn next(&mut self) -> Option<Json> {
+        loop {
+            if let Some(line) = self.ready.pop() {
+                return Some(line);
+            }
+            if self.ended {
+                return None;
+            }
+            if let Some(id) = self.look.pop() {
+                if self.missing.contains(&id)
+                    && let Some(data) = self.api.link.stored(&self.jid, &id).await
+                {
+                    self.note(&id, &data);
+                }
+                continue;
+            }
+            if self.missing.is_empty() {
+                self.end();
+                continue;
+            }
+            match tokio::time::timeout_at(self.until, self.events.recv()).await {
+                Ok(Ok(event)) => self.take(&event),
+                // The job cache has what was missed.
+                Ok(Err(RecvError::Lagged(_))) => self.look = self.missing.iter().cloned().collect(),
+                Ok(Err(RecvError::Closed)) | Err(_) => self.end(),
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.ready.push(json!({ "end": true, "missing": self.missing }));
+    }
+
+    fn take(&mut self, event: &Event) {
+        let mut parts = event.tag().split('/');
+        let (Some("salt"), Some("job"), Some(jid), Some("ret"), Some(id), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return;
+        };
+        if jid == self.jid {
+            self.note(id, event.data());
+        }
+    }
+
+    fn note(&mut self, id: &str, data: &Map) {
+        // Others than those that are expected may return, too: only minions know whether grains match.
+        self.missing.remove(id);
+        if self.returned.insert(id.to_owned()) {
+            let retcode = data.get("retcode").cloned().unwrap_or_default();
+            let success = !retcode.truthy() && data.get("success").and_then(Value::as_bool) != Some(false);
+            self.ready.push(json!({
+                "id": id, "return": data.get("return"), "retcode": retcode, "success": success,
+            }));
+        }
+    }
+}
