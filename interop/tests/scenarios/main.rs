@@ -6,6 +6,7 @@ mod certificates;
 mod clients;
 mod crash;
 mod daemon;
+mod data_cache;
 mod demo;
 mod eight_masters;
 mod environments;

@@ -1,0 +1,195 @@
+//! The minion data cache in etcd: a master of Salt and one of ours share it, or a set of ours.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use interop::{Daemon, Master, Minion, Program, Salt, Sandbox, clients, missing, scenario, until};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const CLIENT_PORT: u16 = 2379;
+const PEER_PORT: u16 = 2380;
+/// The port for other masters of a set.
+const POOL_PORT: u16 = 4520;
+
+/// The minion of the real master and that of ours.
+const BOTH: [&str; 2] = ["theirs", "ours"];
+
+#[test]
+fn masters_of_salt_and_of_ours_share_the_data_of_minions_in_etcd() {
+    if missing(&["3008.5"]) || missing_etcd() {
+        return;
+    }
+    scenario("the minion data cache in etcd", |sandbox| {
+        let (ours, real) = (Salt::ours()?, Salt::real("3008.5").context("checked above")?);
+        let address = sandbox.address(&[CLIENT_PORT, PEER_PORT]);
+        let mut etcd = start_etcd(sandbox, address)?;
+        let masters = [start_master(&real, "m1", address, sandbox)?, start_master(&ours, "m2", address, sandbox)?];
+        let [theirs, own] = BOTH;
+        let _theirs = start_minion(&real, theirs, &masters[0], sandbox)?;
+        let _ours = start_minion(&ours, own, &masters[1], sandbox)?;
+        share_keys(&masters)?;
+        for (master, own) in masters.iter().zip(BOTH) {
+            ensure!(master.ask(own, &["mine.update"])? == json!(true), "the mine of {own} is not updated");
+        }
+        masters.iter().try_for_each(knows_both)?;
+        // Each minion reads the mine of the other from its own master.
+        for (master, own, other) in [(&masters[0], BOTH[0], BOTH[1]), (&masters[1], BOTH[1], BOTH[0])] {
+            let mine = master.ask(own, &["mine.get", other, "test.echo"])?;
+            ensure!(mine == json!({other: "from the mine"}), "mine.get of {own} printed {mine}");
+        }
+        // A target by grains finds both minions, though only one is connected here.
+        for master in &masters {
+            let matched = master.program("salt").args(["--out=json", "--preview-target", "-G", "colour:green"]);
+            let matched = matched.run()?.json()?;
+            let mut ids: Vec<&str> = matched.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            ids.sort_unstable();
+            ensure!(ids == ["ours", "theirs"], "the target by grains matched {matched} on {}", master.name());
+        }
+        // What one of them removes is gone for the other.
+        masters[1].runner(&["cache.clear_mine", "theirs"])?;
+        let mine = masters[0].ask("theirs", &["mine.get", "theirs", "test.echo"])?;
+        ensure!(mine == json!({}), "a mine that was removed is still read: {mine}");
+
+        etcd.kill();
+        jobs_go_on_without(address, &masters[1])
+    });
+}
+
+#[test]
+fn a_set_of_masters_keeps_the_data_of_minions_in_etcd_only() {
+    if missing_etcd() {
+        return;
+    }
+    scenario("a set of masters with the minion data cache in etcd", |sandbox| {
+        let ours = Salt::ours()?;
+        let address = sandbox.address(&[CLIENT_PORT, PEER_PORT]);
+        let _etcd = start_etcd(sandbox, address)?;
+        let pair = Master::make_key_pair(&ours, sandbox)?;
+        let member = |name: &str| {
+            let master = Master::build(&ours, name).key_pair(&pair).option("id", format!("{name}_master"));
+            let master = master.option("cluster_id", "fleet").option("cluster_secret", "correct horse battery staple");
+            master.option("cache", "etcd").option("etcd.host", address.to_string())
+        };
+        let one = member("m1").start(sandbox)?;
+        let peer = format!("{}:{POOL_PORT}", one.address());
+        let two = member("m2").option("cluster_peers", json!([peer])).start(sandbox)?;
+        let _minion = start_minion(&ours, "ours", &one, sandbox)?;
+        until("the second master to have the key", PATIENCE, || two.pki().join("minions/ours").exists())?;
+        until("the second master to show the grains", PATIENCE, || {
+            two.runner(&["cache.grains", "ours"]).is_ok_and(|found| found["ours"]["colour"] == json!("green"))
+        })?;
+        for master in [&one, &two] {
+            let files = master.cache().join("grains");
+            ensure!(!files.exists(), "{} has the grains in files, too: {}", master.name(), files.display());
+        }
+        ensure!(stored(address)?.contains("/salt_cache/grains/ours"), "the grains are not in etcd");
+        two.program("salt-key").args(["-d", "ours", "-y"]).run()?.ok()?;
+        until("the data of the deleted minion to be gone", PATIENCE, || {
+            stored(address).is_ok_and(|text| !text.contains("/salt_cache/grains/ours"))
+        })
+    });
+}
+
+/// Returns everything in etcd, as it answers.
+fn stored(etcd: Ipv4Addr) -> Result<String> {
+    let mut stream = TcpStream::connect((etcd, CLIENT_PORT)).context("failed to connect to etcd")?;
+    write!(stream, "GET /v2/keys/?recursive=true HTTP/1.0\r\n\r\n").context("failed to ask etcd")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).context("failed to read from etcd")?;
+    Ok(text)
+}
+
+fn missing_etcd() -> bool {
+    let there = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("etcd").is_file()));
+    if !there || clients("etcd").is_none() {
+        let sentence = "etcd, or its Python client, is not installed";
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}; `cargo xtask test` installs both");
+        println!("skipped: {sentence}; `cargo xtask test` installs both");
+        return true;
+    }
+    false
+}
+
+fn start_etcd(sandbox: &Sandbox, address: Ipv4Addr) -> Result<Daemon> {
+    let [own, peers] = [CLIENT_PORT, PEER_PORT].map(|port| format!("http://{address}:{port}"));
+    let folder = sandbox.folder("etcd")?;
+    let etcd = Program::new(sandbox, Path::new("etcd"))
+        .args(["--name", "one", "--enable-v2", "--listen-client-urls", &own, "--advertise-client-urls", &own])
+        .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+        .args(["--initial-cluster", &format!("one={peers}")])
+        .arg_dir("--data-dir", &folder.join("data"))
+        .start(&folder.join("etcd.out"))?;
+    // It listens once it has a leader.
+    until("etcd to listen", PATIENCE, || TcpStream::connect((address, CLIENT_PORT)).is_ok())?;
+    Ok(etcd)
+}
+
+/// Starts a master with its pillar. It keeps the data of minions that are not its own.
+fn start_master(salt: &Salt, name: &str, etcd: Ipv4Addr, sandbox: &Sandbox) -> Result<Master> {
+    let clients = clients("etcd").context("checked above")?;
+    let master = Master::build(salt, name).env("PYTHONPATH", clients).option("preserve_minion_cache", true);
+    let master = master.option("cache", "etcd").option("etcd.host", etcd.to_string()).prepare(sandbox);
+    let mut master = master?;
+    let pillar = master.root().join("srv/pillar");
+    for (file, text) in [("top.sls", "base: {'*': [data]}".to_owned()), ("data.sls", format!("from: {name}\n"))] {
+        fs::write(pillar.join(file), text).with_context(|| format!("failed to write {file}"))?;
+    }
+    master.launch(sandbox)?;
+    master.wait_ready()?;
+    Ok(master)
+}
+
+fn start_minion(salt: &Salt, id: &str, master: &Master, sandbox: &Sandbox) -> Result<Minion> {
+    let minion = Minion::build(salt, id).master(master).option("grains", json!({"colour": "green"}));
+    let minion = minion.option("mine_functions", json!({"test.echo": ["from the mine"]})).start(sandbox)?;
+    master.accept(&[id])?;
+    master.wait_answering(&[id])?;
+    Ok(minion)
+}
+
+/// Accepts the key of each minion on the other master, too, as tools that copy keys do.
+fn share_keys(masters: &[Master; 2]) -> Result<()> {
+    for (from, to, id) in [(&masters[0], &masters[1], BOTH[0]), (&masters[1], &masters[0], BOTH[1])] {
+        let [from, to] = [from, to].map(|master| master.pki().join("minions").join(id));
+        fs::copy(&from, &to).with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
+    }
+    Ok(())
+}
+
+/// Waits until a master shows grains, pillar and mine of both minions.
+fn knows_both(master: &Master) -> Result<()> {
+    let mut last = Value::Null;
+    for (runner, path, expected) in [
+        ("cache.grains", "/colour", json!(["green", "green"])),
+        ("cache.pillar", "/from", json!(["m1", "m2"])),
+        ("cache.mine", "/test.echo", json!(["from the mine", "from the mine"])),
+    ] {
+        until(&format!("{runner} of {} to show both minions", master.name()), PATIENCE, || {
+            last = master.runner(&[runner, "*"]).unwrap_or_default();
+            let found = BOTH.map(|id| last[id].pointer(path).cloned().unwrap_or_default());
+            // The real Salt wraps what is in a mine.
+            let found = found.map(|value| value.get("__data__").cloned().unwrap_or(value));
+            json!(found) == expected
+        })
+        .with_context(|| format!("{runner} printed {last}"))?;
+    }
+    Ok(())
+}
+
+/// With the server away a master of ours runs jobs, and names the server and the option.
+fn jobs_go_on_without(etcd: Ipv4Addr, master: &Master) -> Result<()> {
+    ensure!(master.ask("ours", &["test.ping"])? == json!(true), "no ping without the cache");
+    master.ask("ours", &["saltutil.refresh_pillar"])?;
+    let warning = format!("the cache driver etcd has no answer from http://{etcd}:{CLIENT_PORT} (option 'etcd.host')");
+    until("the log to name the server", PATIENCE, || master.log().contains(&warning))?;
+    // This compiles it once more.
+    let pillar = master.ask("ours", &["pillar.items"])?;
+    ensure!(pillar == json!({"from": "m2"}), "the pillar is lost: {pillar}");
+    Ok(())
+}
