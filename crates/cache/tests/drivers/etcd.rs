@@ -38,9 +38,9 @@ fn a_restart_is_survived_and_a_missing_api_is_named() {
     stored(&cache, &web1);
     etcd.stop();
     assert!(cache.grains(&web1).unwrap_err().is_logged());
-    assert!(etcd.run("--enable-v2=true"));
+    assert!(etcd.run(&["--enable-v2=true"]));
     assert!(cache.grains(&web1).unwrap().is_some());
-    assert!(etcd.run("--enable-v2=false"));
+    assert!(etcd.run(&["--enable-v2=false"]));
     let error = cache.grains(&web1).unwrap_err();
     assert!(format!("{error:?}").contains("--enable-v2"), "{error:?}");
 }

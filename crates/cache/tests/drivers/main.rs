@@ -8,3 +8,4 @@ mod faults;
 mod real_salt;
 mod redis;
 mod servers;
+mod tls;

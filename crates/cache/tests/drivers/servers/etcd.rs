@@ -1,6 +1,7 @@
 //! An etcd server with the API of version 2.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,11 @@ use super::{Process, started};
 
 /// A server on free ports.
 pub struct Etcd {
+    scheme: &'static str,
     port: u16,
     peers: u16,
+    /// Answers without TLS whether the server is ready.
+    health: u16,
     folder: tempfile::TempDir,
     process: Option<Process>,
 }
@@ -20,29 +24,43 @@ pub struct Etcd {
 impl Etcd {
     /// Starts a server; `None` if there is no such program.
     pub fn start() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let [port, peers] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [port, peers] = [port, peers].map(|listener| listener.local_addr().unwrap().port());
-        let mut etcd = Etcd { port, peers, folder, process: None };
-        etcd.run("--enable-v2=true").then_some(etcd)
+        let mut etcd = Etcd::new("http");
+        etcd.run(&["--enable-v2=true"]).then_some(etcd)
     }
 
-    /// Starts the server again with what it has on disk, and with an option. Returns whether there is such a program.
-    pub fn run(&mut self, option: &str) -> bool {
+    /// Starts a server with a certificate and its key in one file, which wants certificates of the same authority.
+    pub fn start_with_tls(ca: &Path, own: &Path) -> Option<Self> {
+        let mut etcd = Etcd::new("https");
+        let [ca, own] = [ca, own].map(|path| path.to_str().unwrap());
+        let certificates = ["--cert-file", own, "--key-file", own, "--trusted-ca-file", ca, "--client-cert-auth"];
+        etcd.run(&[&["--enable-v2=true"], &certificates[..]].concat()).then_some(etcd)
+    }
+
+    fn new(scheme: &'static str) -> Self {
+        let ports = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [port, peers, health] = ports.map(|listener| listener.local_addr().unwrap().port());
+        Etcd { scheme, port, peers, health, folder: tempfile::tempdir().unwrap(), process: None }
+    }
+
+    /// Starts the server again with what it has on disk, and with options. Returns whether there is such a program.
+    pub fn run(&mut self, options: &[&str]) -> bool {
         self.stop();
-        let (own, peers) = (format!("http://127.0.0.1:{}", self.port), format!("http://127.0.0.1:{}", self.peers));
+        let own = format!("{}://127.0.0.1:{}", self.scheme, self.port);
+        let [peers, health] = [self.peers, self.health].map(|port| format!("http://127.0.0.1:{port}"));
         let process = started(
             Command::new("etcd")
                 .args(["--name", "one", "--listen-client-urls", &own, "--advertise-client-urls", &own])
                 .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
-                .args(["--initial-cluster", &format!("one={peers}"), option, "--data-dir"])
+                .args(["--initial-cluster", &format!("one={peers}"), "--listen-metrics-urls", &health])
+                .args(options)
+                .arg("--data-dir")
                 .arg(self.folder.path())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
         );
         let Some(mut process) = process else { return false };
         let at = Instant::now();
-        while !get(self.port, "/health").is_some_and(|answer| answer.contains("true")) {
+        while !get(self.health, "/health").is_some_and(|answer| answer.contains("true")) {
             assert!(process.0.try_wait().unwrap().is_none(), "etcd ended");
             assert!(at.elapsed() < Duration::from_secs(60), "etcd does not answer");
             std::thread::sleep(Duration::from_millis(20));
@@ -58,6 +76,9 @@ impl Etcd {
 
     /// Returns the options of a master that uses this server.
     pub fn options(&self) -> Map {
-        map! { "cache" => "etcd", "etcd.host" => "127.0.0.1", "etcd.port" => i64::from(self.port) }
+        map! {
+            "cache" => "etcd", "etcd.host" => "127.0.0.1", "etcd.port" => i64::from(self.port),
+            "etcd.protocol" => self.scheme,
+        }
     }
 }

@@ -1,0 +1,112 @@
+//! Certificates: a server with TLS that wants a certificate of its clients.
+
+use std::path::{Path, PathBuf};
+
+use openssl::asn1::{Asn1Integer, Asn1Time};
+use openssl::bn::BigNum;
+use openssl::ec::{EcGroup, EcKey};
+use openssl::hash::MessageDigest;
+use openssl::nid::Nid;
+use openssl::pkey::{PKey, Private};
+use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
+use openssl::x509::{X509, X509Builder, X509Name};
+use value::Map;
+
+use crate::conformity::{cache, id, stored};
+use crate::servers::etcd::Etcd;
+
+/// What a server says that wants a certificate. Its number depends on the release of etcd.
+const WANTED: &str = "SSL alert number";
+
+/// An authority, and a certificate for the address of this host with its key.
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn make() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (ca_key, own_key) = (key(), key());
+        let mut ca = begin("ca", &ca_key);
+        ca.append_extension(BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
+        ca.sign(&ca_key, MessageDigest::sha256()).unwrap();
+        let ca: X509 = ca.build();
+        let mut own = begin("127.0.0.1", &own_key);
+        own.set_issuer_name(ca.subject_name()).unwrap();
+        let names = SubjectAlternativeName::new().ip("127.0.0.1").build(&own.x509v3_context(Some(&ca), None)).unwrap();
+        own.append_extension(names).unwrap();
+        own.sign(&ca_key, MessageDigest::sha256()).unwrap();
+        let (own, key) = (own.build().to_pem().unwrap(), own_key.private_key_to_pem_pkcs8().unwrap());
+        let files = Files { folder };
+        std::fs::write(files.path("ca.pem"), ca.to_pem().unwrap()).unwrap();
+        std::fs::write(files.path("own.pem"), [own, key].concat()).unwrap();
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn key() -> PKey<Private> {
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+    PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
+}
+
+fn begin(name: &str, key: &PKey<Private>) -> X509Builder {
+    let mut subject = X509Name::builder().unwrap();
+    subject.append_entry_by_text("CN", name).unwrap();
+    let subject = subject.build();
+    let mut builder = X509Builder::new().unwrap();
+    builder.set_version(2).unwrap();
+    builder.set_subject_name(&subject).unwrap();
+    builder.set_issuer_name(&subject).unwrap();
+    builder.set_serial_number(&Asn1Integer::from_bn(&BigNum::from_u32(1).unwrap()).unwrap()).unwrap();
+    builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+    builder.set_not_after(&Asn1Time::days_from_now(2).unwrap()).unwrap();
+    builder.set_pubkey(key).unwrap();
+    builder
+}
+
+fn failure(options: Map) -> String {
+    format!("{:?}", cache(options).grains(&id("web1")).unwrap_err())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn certificates_are_checked_on_both_sides() {
+    let files = Files::make();
+    let (ca, own) = (files.path("ca.pem"), files.path("own.pem"));
+    let Some(etcd) = Etcd::start_with_tls(&ca, &own) else { return };
+    let mut options = etcd.options();
+    let refused = failure(options.clone());
+    assert!(refused.contains("certificate verify failed"), "{refused}");
+    options.insert("etcd.ca_cert", text(&ca));
+    let refused = failure(options.clone());
+    assert!(refused.contains(WANTED), "{refused}");
+    options.insert("etcd.cert", text(&own));
+    let cache = cache(options.clone());
+    stored(&cache, &id("web1"));
+    assert!(cache.grains(&id("web1")).unwrap().is_some());
+}
+
+#[test]
+fn consul_is_verified_unless_the_option_says_otherwise() {
+    let files = Files::make();
+    let (ca, own) = (files.path("ca.pem"), files.path("own.pem"));
+    let Some(etcd) = Etcd::start_with_tls(&ca, &own) else { return };
+    let mut options = value::map! {
+        "cache" => "consul", "consul.scheme" => "https", "consul.port" => etcd.options().get("etcd.port").unwrap().clone(),
+    };
+    let refused = failure(options.clone());
+    assert!(refused.contains("certificate verify failed"), "{refused}");
+    // The server wants a certificate, which there is none of for Consul: the connection comes as far as that.
+    for verify in [value::Value::from(text(&ca)), false.into()] {
+        options.insert("consul.verify", verify);
+        let refused = failure(options.clone());
+        assert!(refused.contains(WANTED), "{refused}");
+    }
+}
