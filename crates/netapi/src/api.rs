@@ -372,6 +372,11 @@ impl Api {
         perms::sees_all_events(&access.external_auth, session, access.permissive)
     }
 
+    /// Returns the backends with which users can log in.
+    pub fn backends(&self) -> Vec<String> {
+        self.access().external_auth.text_keys().map(str::to_owned).collect()
+    }
+
     /// Returns who may do what.
     pub fn access(&self) -> Arc<Access> {
         locked(&self.access).clone()

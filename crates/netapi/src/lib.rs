@@ -6,13 +6,14 @@
 //!
 //! Decisions are pure functions: `accept` (the form of answers), `body` (bodies), `low` (commands), `options`, `mistakes`
 //! (warnings about them), `origin` (pages of other sites). `files` opens what browsers may read, `link` talks to the master, `server` to
-//! HTTP clients, and `routes` is in between.
+//! HTTP clients, and `routes` is in between. `console` makes pages for people, who read them in a browser.
 
 mod accept;
 mod api;
 mod body;
 mod body_room;
 mod bus;
+mod console;
 mod cookie;
 mod events;
 mod exchange;

@@ -66,6 +66,8 @@ pub struct Options {
     pub app: Option<Page>,
     /// The icon.
     pub favicon: Option<PathBuf>,
+    /// True for the pages of the console.
+    pub console: bool,
     /// Who may read answers in a page.
     pub cors: Cors,
     /// The addresses that may connect; `None` for all.
@@ -95,7 +97,7 @@ const REFUSED: [(&str, &str); 2] = [
 ];
 
 /// The options that are obeyed.
-const OBEYED: [&str; 22] = [
+const OBEYED: [&str; 23] = [
     "host",
     "port",
     "ssl_crt",
@@ -114,6 +116,7 @@ const OBEYED: [&str; 22] = [
     "app",
     "app_path",
     "favicon",
+    "console",
     "cors_origin",
     "authorized_ips",
     "api_acl",
@@ -121,7 +124,8 @@ const OBEYED: [&str; 22] = [
 ];
 
 /// Paths that are taken.
-const TAKEN: [&str; 12] = [
+const TAKEN: [&str; 13] = [
+    "/console",
     "/events",
     "/favicon.ico",
     "/jobs",
@@ -186,6 +190,8 @@ impl Options {
             files,
             app,
             favicon: read.place("favicon")?,
+            // A page needs to know who sees it.
+            console: read.flag("console", true)? && read.flag("enable_sessions", true)?,
             cors: Cors::from_option(section.get("cors_origin"))
                 .ok_or_else(|| read.wrong("cors_origin", "a text or a list of texts"))?,
             addresses: read.texts("authorized_ips")?,

@@ -22,7 +22,7 @@ use crate::exchange::{Asked, Peer, Reply, Resource, text};
 use crate::failure::Failure;
 use crate::logins::CLIENT;
 use crate::origin::{Provenance, may_log_in, may_use_cookie};
-use crate::{handlers, pack};
+use crate::{console, handlers, pack};
 
 /// How long the body of a request may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -80,6 +80,14 @@ pub fn router(api: Arc<Api>) -> Router {
         crate::v1::serve(api, path, request)
     };
     routes = routes.route(&format!("{}/v1/{{*rest}}", options.prefix), any(v1));
+    if options.console {
+        let page = |State(api): State<Arc<Api>>, request: Request| console::serve(api, String::new(), request);
+        let pages = |State(api): State<Arc<Api>>, Path(rest): Path<String>, request: Request| {
+            console::serve(api, rest, request)
+        };
+        routes = routes.route(&format!("{}/console", options.prefix), any(page));
+        routes = routes.route(&format!("{}/console/{{*rest}}", options.prefix), any(pages));
+    }
     let prefix = options.prefix.clone();
     let routes = routes.fallback(not_found).with_state(api);
     // The table of routes is asked after the path has been tidied, which a layer of its own cannot do.
@@ -119,6 +127,18 @@ fn moved(location: HeaderValue) -> Response {
     response
 }
 
+fn to_console(prefix: &str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let headers = response.headers_mut();
+    if let Ok(place) = HeaderValue::from_str(&format!("{prefix}/console/")) {
+        headers.insert(header::LOCATION, place);
+    }
+    // Programs get data at the same address.
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
 /// Removes empty parts from the path of a request: `//login/` is `/login`.
 fn tidied(mut request: Request) -> Request {
     let path = request.uri().path();
@@ -146,6 +166,14 @@ fn wants_page(api: &Api, resource: Option<Resource>, request: &Request) -> bool 
     api.options.app.is_some() && reads && replaced && below && prefers_page(text(request.headers(), "accept"))
 }
 
+/// Returns whether a browser that asks for the root gets the console: it asks for a page by name, and no page is configured.
+fn wants_console(api: &Api, resource: Resource, request: &Request) -> bool {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let accept = text(request.headers(), "accept").filter(|accept| accept.contains("text/html"));
+    let named = accept.is_some() && prefers_page(accept);
+    api.options.console && api.options.app.is_none() && resource == Resource::Root && reads && named
+}
+
 async fn not_found(State(api): State<Arc<Api>>, request: Request) -> Response {
     if wants_page(&api, None, &request) {
         return serve(api, Resource::App, String::new(), request).await;
@@ -157,6 +185,9 @@ async fn not_found(State(api): State<Arc<Api>>, request: Request) -> Response {
 
 async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request) -> Response {
     api.count();
+    if wants_console(&api, resource, &request) {
+        return to_console(&api.options.prefix);
+    }
     let resource = if wants_page(&api, Some(resource), &request) { Resource::App } else { resource };
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let errors = error_form(text(request.headers(), "accept"));

@@ -175,10 +175,14 @@ impl KeyQuery {
 
     /// Returns the fields of the request to the master.
     pub fn fields(&self) -> Map {
-        map! {
-            "limit" => self.limit, "after" => self.after.clone(), "id" => self.id.clone(), "q" => self.q.clone(),
-            "state" => self.state.clone(),
+        let mut fields = map! {
+            "limit" => self.limit, "after" => self.after.clone(), "q" => self.q.clone(), "state" => self.state.clone(),
+        };
+        // The master refuses each request whose `id` is no text.
+        if let Some(id) = &self.id {
+            fields.insert("id", id.as_str());
         }
+        fields
     }
 }
 
@@ -288,6 +292,13 @@ mod tests {
         assert_eq!(query, expected);
         assert_eq!(JobQuery::of("").unwrap(), JobQuery::default());
         assert!(MinionQuery::of("sort=-id").unwrap().reverse);
+    }
+
+    #[test]
+    fn a_request_without_an_id_has_no_such_field() {
+        assert!(!KeyQuery::default().fields().contains_key("id"));
+        let one = KeyQuery { id: Some("web1".to_owned()), ..KeyQuery::default() };
+        assert_eq!(one.fields().get_str("id"), Some("web1"));
     }
 
     #[test]

@@ -1,0 +1,222 @@
+// The console works without this file. It adds: live pages, keys, and marked rows.
+const policy = window.trustedTypes?.createPolicy("saltern", { createHTML: (text) => text });
+const trusted = (text) => (policy ? policy.createHTML(text) : text);
+const base = document.body.dataset.base;
+const main = document.querySelector("main");
+
+// Live parts: an event whose tag matches fetches the page again, at most once a second, and replaces what has changed.
+// The server has made the page, so foreign text in it is text already.
+const watched = (main?.dataset.live ?? "").split(" ").filter(Boolean);
+let waiting = false, again = false;
+
+function matches(tag) {
+  return watched.some((glob) => new RegExp("^" + glob.split("*").map((part) =>
+    part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join("[^/]*")).test(tag));
+}
+
+function busy(part) {
+  return part.contains(document.activeElement) && /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)
+    || part.querySelector("input:checked[type=checkbox]");
+}
+
+async function refresh() {
+  if (waiting) { again = true; return; }
+  waiting = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+    if (answer.ok && !answer.redirected) swap(await answer.text());
+  } catch { /* The connection is shown as lost by the stream. */ }
+  setTimeout(() => {
+    waiting = false;
+    if (again) { again = false; refresh(); }
+  }, 1000);
+}
+
+const last = new Map();
+
+function swap(text) {
+  const page = new DOMParser().parseFromString(trusted(text), "text/html");
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const fresh = page.getElementById(part.id);
+    if (!fresh || fresh.outerHTML === last.get(part.id) || busy(part)) continue;
+    const open = [...part.querySelectorAll("details[open]")].map((details) => details.id).filter(Boolean);
+    const node = document.importNode(fresh, true);
+    last.set(part.id, fresh.outerHTML);
+    part.replaceWith(node);
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  }
+  if (page.title) document.title = page.title;
+}
+
+let stream = null;
+const sign = document.getElementById("live");
+const log = document.getElementById("events");
+
+function say(state, text) {
+  if (!sign) return;
+  sign.hidden = false;
+  sign.querySelector(".dot").className = "dot " + state;
+  sign.querySelector("span:last-child").textContent = text;
+}
+
+function listen() {
+  if (stream || !(watched.length || log)) return;
+  stream = new EventSource(base.replace(/\/console$/, "") + "/events");
+  let lost = false;
+  stream.onopen = () => {
+    say("ok", "live");
+    // Returns of a job that has just begun may have come between the page and the stream.
+    if (watched.length && (lost || /^salt\/job\/\d/.test(watched[0]))) refresh();
+    lost = false;
+  };
+  stream.onerror = () => { lost = true; say("bad", "connection lost, trying again"); };
+  stream.onmessage = (message) => {
+    let event;
+    try { event = JSON.parse(message.data); } catch { return; }
+    if (watched.length && matches(event.tag)) refresh();
+    if (log) note(event);
+  };
+}
+
+// A hidden tab holds no connection: browsers allow few for one site.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) { stream?.close(); stream = null; }
+  else { listen(); if (watched.length) refresh(); }
+});
+
+// The page of events.
+const most = 500;
+let paused = false, held = [];
+
+function shown(text) {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (letter) => "\\u" + letter.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+function element(name, text, className) {
+  const node = document.createElement(name);
+  if (text !== undefined) node.textContent = text;
+  if (className) node.className = className;
+  return node;
+}
+
+function gist(data) {
+  const parts = [];
+  for (const name of ["id", "fun", "tgt", "act", "success", "retcode"]) {
+    if (data && data[name] !== undefined) parts.push(name + "=" + JSON.stringify(data[name]));
+  }
+  return shown(parts.join(" ").slice(0, 200));
+}
+
+function note(event) {
+  if (paused) {
+    held.push(event);
+    if (held.length > most) held.shift();
+    document.getElementById("pause").textContent = "Go on (" + held.length + ")";
+    return;
+  }
+  const tag = shown(String(event.tag)), filter = document.getElementById("filter").value.trim();
+  const item = element("li"), details = element("details"), summary = element("summary");
+  const time = element("time", new Date().toTimeString().slice(0, 8));
+  summary.append(time, element("code", tag.slice(0, 300)), element("span", gist(event.data), "gist wide-only"));
+  details.append(summary);
+  details.addEventListener("toggle", () => {
+    if (details.childElementCount === 1) {
+      const text = shown(JSON.stringify(event.data, null, 2) ?? "");
+      details.append(element("pre", text.length > 65536 ? text.slice(0, 65536) + "\n… cut" : text, "out"));
+    }
+  });
+  item.dataset.tag = tag;
+  item.hidden = !fits(tag, filter);
+  item.append(details);
+  log.prepend(item);
+  document.getElementById("silence")?.remove();
+  while (log.childElementCount > most) log.lastElementChild.remove();
+}
+
+function fits(tag, filter) {
+  if (!filter) return true;
+  const glob = filter.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*");
+  return new RegExp(filter.includes("*") ? "^" + glob + "$" : glob).test(tag);
+}
+
+if (log) {
+  document.getElementById("filter").addEventListener("input", (event) => {
+    for (const item of log.children) item.hidden = !fits(item.dataset.tag, event.target.value.trim());
+  });
+  document.getElementById("pause").addEventListener("click", (event) => {
+    paused = !paused;
+    event.target.textContent = paused ? "Go on" : "Pause";
+    if (!paused) { for (const waiting of held) note(waiting); held = []; }
+  });
+  document.getElementById("clear").addEventListener("click", () => log.replaceChildren());
+}
+
+// The page to run a function: who would be reached, while the target is typed.
+const run = document.querySelector("form[data-preview]");
+let typed = 0;
+run?.addEventListener("input", () => {
+  clearTimeout(typed);
+  typed = setTimeout(async () => {
+    if (!run.tgt.value.trim()) return;
+    const fields = new URLSearchParams(new FormData(run));
+    fields.set("act", "preview");
+    const answer = await fetch(run.action, { method: "POST", body: fields, headers: { Accept: "text/html" } }).catch(() => null);
+    if (!answer || answer.redirected) return;
+    const page = new DOMParser().parseFromString(trusted(await answer.text()), "text/html");
+    const fresh = page.getElementById("preview");
+    if (fresh) document.getElementById("preview").replaceWith(document.importNode(fresh, true));
+  }, 400);
+});
+
+// Boxes: one for all, and the number in the buttons.
+document.addEventListener("change", (event) => {
+  if (event.target.dataset.all !== undefined) {
+    for (const box of event.target.form.querySelectorAll("input[name=key]")) box.checked = event.target.checked;
+  }
+});
+
+// Keyboard shortcuts.
+const places = { o: "", m: "/minions", k: "/keys", j: "/jobs", h: "/highstate", e: "/events", r: "/run", a: "/access" };
+let first = false, row = -1;
+
+function rows() { return [...main.querySelectorAll("tbody tr")].filter((row) => row.querySelector("a")); }
+
+function mark(step) {
+  const all = rows();
+  if (!all.length) return;
+  all[row]?.classList.remove("row-on");
+  row = Math.min(Math.max(row + step, 0), all.length - 1);
+  all[row].classList.add("row-on");
+  all[row].querySelector("a").focus({ preventScroll: true });
+  all[row].scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || !main) return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "checkbox") {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const key = event.key;
+  if (first) {
+    first = false;
+    if (key in places) location.href = base + (places[key] || "/");
+    return;
+  }
+  const help = document.getElementById("help");
+  if (key === "g") { first = true; setTimeout(() => { first = false; }, 1500); }
+  else if (key === "r") location.href = base + "/run";
+  else if (key === "j") mark(1);
+  else if (key === "k") mark(-1);
+  else if (key === "?") help?.showModal();
+  else if (key === "/") {
+    const search = main.querySelector("input[type=search], #filter");
+    if (!search) { location.href = base + "/minions"; return; }
+    event.preventDefault();
+    search.focus();
+    search.select();
+  }
+});
+
+listen();

@@ -1,0 +1,333 @@
+//! Keys: those that wait first, with fingerprints. A decision counts on all masters.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use value::{Map, Value, map};
+
+use super::form::{Fields, packed};
+use super::text::{self, inline};
+use super::view::{View, part};
+use super::{Answer, layout};
+use crate::failure::Failure;
+use crate::fleet::{KeyQuery, KeyRow, Page};
+
+/// The number of keys of a page.
+const ROWS: usize = 200;
+
+/// The states of keys: the name, the title of the tab, the class in requests to the master, and how it looks.
+const STATES: [(&str, &str, &str, &str); 4] = [
+    ("pending", "Waiting", "minions_pre", "warn"),
+    ("accepted", "Accepted", "minions", "ok"),
+    ("rejected", "Rejected", "minions_rejected", "bad"),
+    ("denied", "Denied", "minions_denied", "bad"),
+];
+
+/// Shows keys of one state.
+///
+/// # Errors
+/// When the session has ended.
+pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
+    let wanted =
+        fields.get("state").filter(|state| STATES.iter().any(|(known, ..)| known == state)).unwrap_or("pending");
+    let query = KeyQuery {
+        limit: ROWS,
+        after: fields.get("after").map(str::to_owned),
+        q: fields.get("q").map(str::to_owned),
+        state: Some(wanted.to_owned()),
+        ..KeyQuery::default()
+    };
+    let mut frame = view.frame_of_set("Keys", "/keys").await?;
+    frame.live = "salt/auth salt/key saltern/".to_owned();
+    let body = part(view.fleet.keys(&query).await, |page| listed(view.base, wanted, fields, &page))?;
+    let body = html! {
+        (layout::headline(&html! { "Keys" }, &html! {
+            form.line method="get" role="search" {
+                input type="hidden" name="state" value=(wanted);
+                input type="search" name="q" placeholder="Part of an id" aria-label="Part of an id" value=(fields.get("q").unwrap_or_default());
+                button { "Search" }
+            }
+        }))
+        nav.tabs aria-label="States of keys" {
+            @for (state, title, ..) in STATES {
+                a href={ (view.base) "/keys?" (packed([("state", state), ("q", fields.get("q").unwrap_or_default())])) }
+                    aria-current=[(state == wanted).then_some("page")] { (title) }
+            }
+        }
+        (body)
+    };
+    Ok(layout::framed(&frame, &body).into())
+}
+
+/// Returns the word of a state for what can be done with its keys.
+fn acts(state: &str) -> &'static [(&'static str, &'static str)] {
+    match state {
+        "pending" => &[("accept", "Accept"), ("reject", "Reject"), ("delete", "Delete")],
+        "accepted" => &[("reject", "Reject"), ("delete", "Delete")],
+        "rejected" => &[("accept", "Accept"), ("delete", "Delete")],
+        _ => &[("delete", "Delete")],
+    }
+}
+
+/// The table of keys with its form.
+fn listed(base: &str, wanted: &str, fields: &Fields, page: &Page<KeyRow>) -> Markup {
+    if page.items.is_empty() && page.next.is_none() {
+        return html! {
+            div.card id="keys" data-part { div.empty {
+                @match (wanted, fields.get("q")) {
+                    (_, Some(_)) => { "No key matches." }
+                    ("pending", None) => { "No key waits. A new minion appears here when it has called a master." }
+                    _ => { "No keys." }
+                }
+            } }
+        };
+    }
+    let acts = acts(wanted);
+    html! {
+        form.card method="post" action={ (base) "/keys" } id="keys" data-part {
+            input type="hidden" name="state" value=(wanted);
+            header {
+                div.line {
+                    @for (act, title) in acts {
+                        button.main[*act == "accept"].danger[*act == "delete"] name="act" value=(act) { (title) " the marked" }
+                    }
+                }
+                span.more.muted { "Counts on all masters. Compare fingerprints with " code { "salt-call key.finger" } " on the minion." }
+            }
+            div.scroll { table {
+                thead { tr {
+                    th.check { input type="checkbox" data-all aria-label="Mark all"; }
+                    th { "Minion" } th { "Fingerprint" } th { span.hidden { "Actions" } }
+                } }
+                tbody { @for key in &page.items { (row(base, wanted, acts, key)) } }
+            } }
+            (pages(base, fields, page))
+        }
+    }
+}
+
+fn row(base: &str, wanted: &str, acts: &[(&str, &str)], key: &KeyRow) -> Markup {
+    let chosen = Chosen::of(key).packed();
+    html! {
+        tr {
+            td.check { input type="checkbox" name="key" value=(chosen) aria-label={ "Mark " (text::attribute(&key.id)) }; }
+            th { @if wanted == "accepted" { a href={ (base) "/minions/" (text::in_path(&key.id)) } { (inline(&key.id)) } } @else { (inline(&key.id)) } }
+            td { @match &key.fingerprint { Some(finger) => { span.finger { (inline(finger)) } } None => { span.muted { "The key cannot be read" } } } }
+            td.nowrap {
+                @if let Some((act, title)) = acts.first().filter(|(act, _)| *act == "accept") {
+                    button.tiny name="one" value={ (act) "|" (chosen) } aria-label={ (title) " " (text::attribute(&key.id)) } { (title) }
+                }
+            }
+        }
+    }
+}
+
+fn pages(base: &str, fields: &Fields, page: &Page<KeyRow>) -> Markup {
+    html! {
+        div.pages {
+            span.where { (text::count(page.items.len())) @if page.items.len() == 1 { " key" } @else { " keys" }
+                @if page.next.is_some() || fields.get("after").is_some() { " on this page" } }
+            @if fields.get("after").is_some() { a.button href={ (base) "/keys?" (fields.with("after", None)) } { "First page" } }
+            @if let Some(next) = &page.next { a.button href={ (base) "/keys?" (fields.with("after", Some(next))) } { "Next" } }
+        }
+    }
+}
+
+/// A key in a form: as the user saw it.
+#[derive(Clone, Debug, PartialEq)]
+struct Chosen {
+    state: String,
+    fingerprint: String,
+    id: String,
+}
+
+impl Chosen {
+    fn of(key: &KeyRow) -> Self {
+        let fingerprint = key.fingerprint.clone().unwrap_or_default();
+        Chosen { state: key.state.clone(), fingerprint, id: key.id.clone() }
+    }
+
+    fn packed(&self) -> String {
+        format!("{}|{}|{}", self.state, self.fingerprint, self.id)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '|').map(str::to_owned);
+        let chosen = Chosen { state: parts.next()?, fingerprint: parts.next()?, id: parts.next()? };
+        (bank(&chosen.state).is_some() && wire::MinionId::new(chosen.id.as_str()).is_ok()).then_some(chosen)
+    }
+}
+
+fn bank(state: &str) -> Option<&'static str> {
+    STATES.iter().find(|(known, ..)| *known == state).map(|(.., bank, _)| *bank)
+}
+
+/// Decides about the keys in a form. A deletion is confirmed first.
+///
+/// # Errors
+/// When the form is wrong, the user may not decide, or the master does not answer.
+pub async fn decide(view: &View<'_>, form: &Fields) -> Result<Answer, Failure> {
+    let (act, keys) = read(form)?;
+    let state = keys.first().map(|key| key.state.clone()).unwrap_or_else(|| "pending".to_owned());
+    let back = |done: &str, count: usize| {
+        let query = packed([("state", state.as_str()), ("done", done), ("count", count.to_string().as_str())]);
+        Answer::Moved(format!("{}/keys?{query}", view.base))
+    };
+    if keys.is_empty() {
+        return Ok(Answer::Moved(format!(
+            "{}/keys?{}",
+            view.base,
+            packed([("state", form.get("state").unwrap_or_default())])
+        )));
+    }
+    if act == "delete" && form.get("confirmed").is_none() {
+        let frame = view.frame("Delete keys", "/keys");
+        return Ok(layout::framed(&frame, &confirmation(view.base, &keys)).into());
+    }
+    let (same, changed) = unchanged(view, keys).await?;
+    if same.is_empty() {
+        return Ok(back("changed", 0));
+    }
+    let count = same.len();
+    change(view, act, &same).await?;
+    match changed {
+        0 => Ok(back(done(act), count)),
+        _ => Ok(back("changed", count)),
+    }
+}
+
+fn done(act: &str) -> &'static str {
+    match act {
+        "accept" => "accepted",
+        "reject" => "rejected",
+        _ => "deleted",
+    }
+}
+
+/// Reads what is to be done with which keys: all that are marked, or the one whose button was used.
+fn read(form: &Fields) -> Result<(&'static str, Vec<Chosen>), Failure> {
+    let wrong = || Failure::bad_request("The form has a key that cannot be right");
+    let (act, texts) = match form.get("one").and_then(|one| one.split_once('|')) {
+        Some((act, key)) => (Some(act), vec![key]),
+        None => (form.get("act"), form.all("key").collect()),
+    };
+    let act = ["accept", "reject", "delete"].into_iter().find(|known| act == Some(known));
+    let act = act.ok_or_else(|| Failure::bad_request("The form does not say what to do"))?;
+    let keys: Option<Vec<Chosen>> = texts.into_iter().map(Chosen::read).collect();
+    let keys = keys.ok_or_else(wrong)?;
+    let may = |key: &Chosen| acts(&key.state).iter().any(|(known, _)| *known == act);
+    match keys.iter().all(may) {
+        true => Ok((act, keys)),
+        false => Err(wrong()),
+    }
+}
+
+/// Leaves out keys that are not as the user saw them: another key may have come under the same id. Returns how many.
+async fn unchanged(view: &View<'_>, keys: Vec<Chosen>) -> Result<(Vec<Chosen>, usize), Failure> {
+    let ids: Value = keys.iter().map(|key| Value::from(key.id.as_str())).collect();
+    let event = view.call("wheel", "key.finger", map! { "match" => ids }).await?;
+    let found = event.get("data").and_then(|data| data.get("return")).cloned().unwrap_or_default();
+    let all = keys.len();
+    let same: Vec<Chosen> = keys.into_iter().filter(|key| is_same(key, &found)).collect();
+    let changed = all - same.len();
+    Ok((same, changed))
+}
+
+fn is_same(key: &Chosen, found: &Value) -> bool {
+    let finger = bank(&key.state).and_then(|bank| found.get(bank)?.get(&key.id)?.as_str());
+    // Nobody can have compared a key that cannot be read. It may still be deleted.
+    finger.unwrap_or_default() == key.fingerprint
+}
+
+async fn change(view: &View<'_>, act: &str, keys: &[Chosen]) -> Result<(), Failure> {
+    let mut banks: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for key in keys {
+        banks.entry(bank(&key.state).unwrap_or_default()).or_default().push(key.id.as_str().into());
+    }
+    let dict: Map = banks.into_iter().map(|(bank, ids)| (bank, Value::List(ids))).collect();
+    let mut named = map! { "match" => dict };
+    match act {
+        "accept" => drop(named.insert("include_rejected", true)),
+        "reject" => drop(named.insert("include_accepted", true)),
+        _ => {}
+    }
+    let event = view.call("wheel", &format!("key.{act}_dict"), named).await?;
+    let data = event.get("data");
+    if data.and_then(|data| data.get("success")).and_then(Value::as_bool) == Some(false) {
+        let reason = data.and_then(|data| data.get("return")).map(ToString::to_string).unwrap_or_default();
+        return Err(Failure::new(500, reason));
+    }
+    Ok(())
+}
+
+fn confirmation(base: &str, keys: &[Chosen]) -> Markup {
+    let count = text::count(keys.len());
+    let title = if keys.len() == 1 { "Delete 1 key".to_owned() } else { format!("Delete {count} keys") };
+    html! {
+        (layout::headline(&html! { (title) "?" }, &html! {}))
+        form.card method="post" action={ (base) "/keys" } {
+            div.body.fields {
+                p { "On all masters. These minions are cut off until their keys are accepted again:" }
+                ul.ids { @for key in keys { li { span { (inline(&key.id)) } } } }
+                @for key in keys { input type="hidden" name="key" value=(key.packed()); }
+                input type="hidden" name="act" value="delete";
+                input type="hidden" name="confirmed" value="yes";
+                div.line { button.danger.main { (title) } a.button href={ (base) "/keys" } { "Cancel" } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(text: &str) -> Fields {
+        Fields::parse(text.as_bytes()).unwrap()
+    }
+
+    fn key(id: &str) -> KeyRow {
+        KeyRow { id: id.into(), state: "pending".into(), fingerprint: Some("aa:bb".into()) }
+    }
+
+    #[test]
+    fn a_form_names_keys_as_they_were_seen() {
+        let (act, keys) = read(&fields("act=accept&key=pending|aa:bb|web1&key=pending||web2")).unwrap();
+        assert_eq!((act, keys.len(), keys[0].fingerprint.as_str()), ("accept", 2, "aa:bb"));
+        let (act, keys) = read(&fields("one=accept|pending|cc|web3&act=delete&key=pending|aa|web1")).unwrap();
+        assert_eq!((act, keys.len(), keys[0].id.as_str()), ("accept", 1, "web3"));
+        for wrong in [
+            "act=destroy",
+            "act=accept&key=pending|aa",
+            "act=accept&key=odd|aa|web1",
+            "act=accept&key=pending|aa|../x",
+            "act=accept&key=accepted|aa|web1",
+            "key=pending|aa|web1",
+        ] {
+            assert_eq!(read(&fields(wrong)).unwrap_err().status, 400, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_was_replaced_is_another_key() {
+        let found: Value = map! { "minions_pre" => map! { "web1" => "aa:bb" } }.into();
+        let chosen = |text| Chosen::read(text).unwrap();
+        assert!(is_same(&chosen("pending|aa:bb|web1"), &found));
+        for other in ["pending|cc|web1", "pending||web1", "accepted|aa:bb|web1", "pending|aa:bb|web2"] {
+            assert!(!is_same(&chosen(other), &found), "{other}");
+        }
+    }
+
+    #[test]
+    fn pages_of_keys_are_bounded_and_escaped() {
+        let page =
+            Page { items: (0..ROWS).map(|number| key(&format!("web{number}"))).collect(), next: Some("web9".into()) };
+        let shown = listed("/console", "pending", &fields("q=a%26b"), &page).0;
+        assert!(shown.len() < 200_000 && shown.contains("after=web9") && shown.contains("q=a%26b"));
+        let evil = Page { items: vec![key("<script>\u{202e}")], next: None };
+        let shown = listed("/console", "pending", &fields(""), &evil).0;
+        assert!(!shown.contains("<script>") && shown.contains("&lt;script&gt;<span class=\"ctl\">\\u202e</span>"));
+        let none = Page { items: Vec::new(), next: None };
+        assert!(listed("/console", "pending", &fields(""), &none).0.contains("No key waits"));
+    }
+}

@@ -1,0 +1,327 @@
+//! Running a function: first which minions it would reach, then the job.
+
+use maud::{Markup, html};
+use value::{Map, Value, map};
+use yaml::args::{parse_cli_arg, parse_input, parse_kwarg};
+
+use super::form::Fields;
+use super::text::{self, inline};
+use super::view::View;
+use super::{Answer, layout};
+use crate::failure::Failure;
+use crate::fleet::{Preview, PreviewQuery};
+use crate::{low, pack};
+
+/// The types of targets, the most used first.
+const KINDS: [(&str, &str); 10] = [
+    ("glob", "Glob"),
+    ("compound", "Compound"),
+    ("list", "List"),
+    ("grain", "Grain"),
+    ("pcre", "Regular expression"),
+    ("nodegroup", "Node group"),
+    ("pillar", "Pillar"),
+    ("ipcidr", "Network"),
+    ("grain_pcre", "Grain, regular expression"),
+    ("pillar_pcre", "Pillar, regular expression"),
+];
+
+/// The number of minions from which on a preview comes first.
+const FEW: u64 = 10;
+
+/// The number of ids of each list in a preview.
+const IDS: usize = 100;
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    target: String,
+    kind: String,
+    function: String,
+    /// The arguments, one in each line.
+    arguments: String,
+    test: bool,
+}
+
+impl Wanted {
+    fn read(fields: &Fields) -> Self {
+        let text = |name| fields.get(name).unwrap_or_default().to_owned();
+        let kind = fields.get("tgt_type").filter(|kind| KINDS.iter().any(|(known, _)| known == kind));
+        Wanted {
+            target: text("tgt"),
+            kind: kind.unwrap_or("glob").to_owned(),
+            function: text("fun"),
+            arguments: text("arg"),
+            test: fields.get("test").is_some(),
+        }
+    }
+
+    /// Returns the arguments as `salt` reads them: `name=value` is one by name.
+    fn parsed(&self) -> (Vec<Value>, Map) {
+        let lines = self.arguments.lines().map(str::trim).filter(|line| !line.is_empty());
+        let (positional, mut named) = parse_input(lines, &[]);
+        if self.test {
+            named.insert("test", true);
+        }
+        (positional, named)
+    }
+
+    fn query(&self) -> PreviewQuery {
+        let (positional, named) = self.parsed();
+        PreviewQuery {
+            target: match self.kind.as_str() {
+                "list" => client::target_list(&self.target),
+                _ => self.target.as_str().into(),
+            },
+            target_type: self.kind.clone(),
+            function: Some(self.function.as_str().into()).filter(|_| !self.function.is_empty()),
+            arguments: yaml::args::condition_input(positional, named),
+        }
+    }
+
+    fn command(&self) -> Map {
+        let (positional, named) = self.parsed();
+        map! {
+            "client" => "local_async", "tgt" => self.target.as_str(), "tgt_type" => self.kind.as_str(),
+            "fun" => self.function.as_str(), "arg" => positional, "kwarg" => named,
+        }
+    }
+
+    /// Returns whether the function changes minions in ways that nobody can foresee.
+    fn is_dangerous(&self) -> bool {
+        let module = self.function.split('.').next().unwrap_or_default();
+        let tests = self.test || self.arguments.lines().any(|line| matches!(line.trim(), "test=True" | "test=true"));
+        matches!(module, "cmd" | "system" | "state" | "pkg" | "service") && !tests
+    }
+}
+
+/// Shows the form.
+///
+/// # Errors
+/// When the session has ended.
+pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
+    let wanted = Wanted::read(fields);
+    let seen = match wanted.target.is_empty() {
+        true => None,
+        false => Some(view.fleet.preview(&wanted.query()).await),
+    };
+    page(view, &wanted, seen).await
+}
+
+/// Shows which minions the job would reach, or publishes it. All minions, or many, are shown before.
+///
+/// # Errors
+/// When the session has ended, or the master does not answer.
+pub async fn run(view: &View<'_>, form: &Fields) -> Result<Answer, Failure> {
+    let wanted = Wanted::read(form);
+    if wanted.target.is_empty() || (form.get("act") == Some("run") && wanted.function.is_empty()) {
+        let missing = if wanted.target.is_empty() { "Say which minions." } else { "Say which function." };
+        return page(view, &wanted, Some(Err(Failure::bad_request(missing)))).await;
+    }
+    let seen = view.fleet.preview(&wanted.query()).await;
+    let ready = matches!(&seen, Ok(preview) if form.get("act") == Some("run") && may_run(&wanted, preview, form.get("confirmed")));
+    if !ready {
+        return page(view, &wanted, Some(seen)).await;
+    }
+    let command = low::read(wanted.command(), Some(&view.caller.session.token), &view.api.options.clients, "")?;
+    match view.api.link.run(command).await {
+        Ok(answers) => match answers.first().and_then(|job| job.get("jid")?.as_str()) {
+            Some(jid) => Ok(Answer::Moved(view.job(jid))),
+            None => page(view, &wanted, Some(Err(Failure::new(404, "No minion matches.")))).await,
+        },
+        Err(failure) if failure.status == 401 && view.api.is_confirmed(view.caller).await? => {
+            let words = format!("You may not run that: {}", failure.message);
+            page(view, &wanted, Some(Err(Failure::new(403, words)))).await
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Returns whether the job is published at once: for few minions, or if the user has seen for how many.
+fn may_run(wanted: &Wanted, preview: &Preview, confirmed: Option<&str>) -> bool {
+    let seen = confirmed.and_then(|count| count.parse().ok()) == Some(preview.count);
+    let few = preview.count <= FEW && wanted.target != "*";
+    preview.count > 0 && preview.allowed != Some(false) && (seen || few)
+}
+
+async fn page(view: &View<'_>, wanted: &Wanted, seen: Option<Result<Preview, Failure>>) -> Result<Answer, Failure> {
+    let frame = view.frame_of_set("Run", "/run").await?;
+    let shown = match &seen {
+        None => html! { div.empty { "The minions that a job would reach appear here." } },
+        Some(Ok(preview)) => previewed(view.base, wanted, preview),
+        Some(Err(failure)) if failure.status == 401 => return Err(failure.clone()),
+        Some(Err(failure)) => html! { div.body { div.notice.bad role="alert" { (inline(&failure.message)) } } },
+    };
+    let body = html! {
+        (layout::headline(&html! { "Run" }, &html! {}))
+        div.grid {
+            section.card.half { header { h2 { "What and where" } } div.body { (form(view.base, wanted)) } }
+            section.card.half id="preview" { header { h2 { "Who" } } (shown) }
+        }
+    };
+    Ok(layout::framed(&frame, &body).into())
+}
+
+fn form(base: &str, wanted: &Wanted) -> Markup {
+    html! {
+        form.fields method="post" action={ (base) "/run" } data-preview {
+            div.pair {
+                label { "Target" input name="tgt" required value=(text::attribute(&wanted.target)) placeholder="web*" autocapitalize="none" spellcheck="false"; }
+                label { "Type" select name="tgt_type" { @for (kind, title) in KINDS { option value=(kind) selected[kind == wanted.kind] { (title) } } } }
+            }
+            label { "Function" input name="fun" value=(text::attribute(&wanted.function)) placeholder="test.ping" list="functions" autocapitalize="none" spellcheck="false"; }
+            datalist id="functions" {
+                @for name in ["test.ping", "test.version", "state.apply", "state.highstate", "grains.items", "pillar.items", "pkg.upgrade", "pkg.install", "service.restart", "service.status", "cmd.run", "saltutil.refresh_pillar", "saltutil.sync_all", "saltutil.running", "disk.usage", "status.uptime", "network.ip_addrs", "sys.doc"] {
+                    option value=(name) {}
+                }
+            }
+            label { "Arguments" textarea name="arg" rows="4" placeholder="one in each line, such as nginx or refresh=True" spellcheck="false" { (wanted.arguments) } }
+            label.flat { input type="checkbox" name="test" value="yes" checked[wanted.test]; span { "Test only (" code { "test=True" } "): states say what they would change" } }
+            div.line { button name="act" value="preview" { "Preview" } button.main name="act" value="run" { "Run" } }
+            p.small.muted { "Jobs for " code { "*" } " and for more than " (FEW) " minions are shown before they run." }
+        }
+    }
+}
+
+fn previewed(base: &str, wanted: &Wanted, preview: &Preview) -> Markup {
+    let count = text::count(preview.count as usize);
+    let minions = if preview.count == 1 { "minion" } else { "minions" };
+    html! {
+        div.body {
+            p { strong { (count) " " (minions) }
+                @if preview.away_count > 0 { " " (layout::tag("warn", &format!("{} away", text::count(preview.away_count as usize)))) }
+                @if preview.refused_count > 0 { " " (layout::tag("bad", &format!("{} not granted", text::count(preview.refused_count as usize)))) } }
+            @if preview.count == 0 { div.notice.warn { "No minion that you may see matches." } }
+            @if preview.allowed == Some(false) { div.notice.bad role="alert" { "Your entries in external_auth do not grant this job, so the master would refuse it." } }
+            (ids("Reached", preview.count, &preview.minions))
+            (ids("Away now", preview.away_count, &preview.away))
+            (ids("Not granted", preview.refused_count, &preview.refused))
+            @if !preview.granted_by.is_empty() {
+                p.small.muted { "Granted by " @for entry in &preview.granted_by { code { (inline(&entry.entry.to_string())) } " " } }
+            }
+            @if preview.count > 0 && preview.allowed != Some(false) && !wanted.function.is_empty() {
+                form method="post" action={ (base) "/run" } {
+                    @for (name, value) in [("tgt", &wanted.target), ("tgt_type", &wanted.kind), ("fun", &wanted.function), ("arg", &wanted.arguments)] {
+                        input type="hidden" name=(name) value=(value);
+                    }
+                    @if wanted.test { input type="hidden" name="test" value="yes"; }
+                    input type="hidden" name="confirmed" value=(preview.count);
+                    button.main.danger[wanted.is_dangerous()] name="act" value="run" { "Run " (inline(&wanted.function)) " on " (count) " " (minions) }
+                }
+            }
+        }
+    }
+}
+
+fn ids(title: &str, count: u64, ids: &[String]) -> Markup {
+    let shown = ids.len().min(IDS);
+    html! {
+        @if shown > 0 {
+            details id={ "ids-" (title.replace(' ', "-")) } open {
+                summary.small.muted { (title) }
+                ul.ids { @for id in &ids[..shown] { li { span { (inline(id)) } } } }
+                @if count as usize > shown { p.small.muted { "and " (text::count(count as usize - shown)) " more" } }
+            }
+            br;
+        }
+    }
+}
+
+/// Writes arguments one in each line, so that reading them gives the same.
+pub fn lines(arguments: &[Value]) -> String {
+    let mut lines = Vec::new();
+    for argument in arguments {
+        match argument {
+            Value::Map(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
+                let named = map.iter().filter(|(name, _)| name.as_str() != Some("__kwarg__"));
+                lines.extend(named.map(|(name, value)| format!("{name}={}", line(value))));
+            }
+            other => lines.push(line(other)),
+        }
+    }
+    lines.join("\n")
+}
+
+fn line(value: &Value) -> String {
+    if let Value::Str(text) = value
+        && text.trim() == text
+        && !text.is_empty()
+        && !text.contains('\n')
+        && parse_kwarg(text).is_none()
+        && parse_cli_arg(text) == *value
+    {
+        return text.clone();
+    }
+    pack::json(value).unwrap_or_else(|_| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    fn wanted(text: &str) -> Wanted {
+        Wanted::read(&Fields::parse(text.as_bytes()).unwrap())
+    }
+
+    fn preview(count: u64) -> Preview {
+        Preview {
+            count,
+            minions: (0..count.min(IDS as u64 * 2)).map(|number| format!("web{number}<b>")).collect(),
+            away_count: 0,
+            away: Vec::new(),
+            allowed: Some(true),
+            refused_count: 0,
+            refused: Vec::new(),
+            granted_by: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn arguments_are_read_as_by_salt() {
+        let command = wanted("tgt=web*&fun=pkg.install&arg=nginx%0Arefresh%3DTrue%0A%0A%5B1%2C2%5D&test=yes").command();
+        assert_eq!(command.get("arg"), Some(&list!["nginx", list![1, 2]]));
+        assert_eq!(command.get("kwarg"), Some(&map! { "refresh" => true, "test" => true }.into()));
+        assert_eq!(wanted("tgt=a,b&tgt_type=list").query().target, list!["a", "b"]);
+        assert_eq!(wanted("tgt=a&tgt_type=odd").kind, "glob");
+    }
+
+    #[test]
+    fn what_was_run_can_be_run_again() {
+        let arguments = list![
+            "nginx",
+            "1",
+            1,
+            "a=b",
+            "two\nlines",
+            list!["x"],
+            "",
+            " x",
+            map! { "test" => true, "name" => "1", "__kwarg__" => true }
+        ];
+        let arguments = arguments.into_list().unwrap();
+        let text = lines(&arguments);
+        let (positional, named) = parse_input(text.lines(), &[]);
+        assert_eq!(yaml::args::condition_input(positional, named), arguments, "{text}");
+    }
+
+    #[test]
+    fn many_minions_are_shown_before() {
+        let few = wanted("tgt=web*&fun=test.ping");
+        let all = wanted("tgt=*&fun=test.ping");
+        assert!(may_run(&few, &preview(10), None) && !may_run(&few, &preview(11), None));
+        assert!(may_run(&few, &preview(11), Some("11")) && !may_run(&few, &preview(12), Some("11")));
+        assert!(!may_run(&all, &preview(1), None) && may_run(&all, &preview(1), Some("1")));
+        assert!(!may_run(&few, &preview(0), Some("0")));
+        assert!(!may_run(&few, &Preview { allowed: Some(false), ..preview(1) }, None));
+    }
+
+    #[test]
+    fn a_preview_is_bounded_and_names_the_number() {
+        let shown = previewed("/console", &wanted("tgt=*&fun=cmd.run&arg=%3Cscript%3E"), &preview(10_000)).0;
+        assert!(shown.len() < 20_000 && !shown.contains("<b>") && !shown.contains("<script>"));
+        assert!(shown.contains("Run cmd.run on 10\u{202f}000 minions") && shown.contains("danger"));
+        assert!(!wanted("fun=state.apply&test=yes").is_dangerous() && wanted("fun=state.apply").is_dangerous());
+    }
+}

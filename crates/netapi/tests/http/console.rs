@@ -1,0 +1,146 @@
+//! The console: who gets in, what browsers are told, and forms.
+
+use crate::support::{Answer, FRED, Running};
+use serde_json::json;
+use value::map;
+
+const PAGES: [&str; 9] = ["/", "/minions", "/keys", "/jobs", "/highstate", "/events", "/run", "/access", "/nosuch"];
+
+async fn get(running: &Running, path: &str, cookie: &str) -> Answer {
+    let headers = json!({"Accept": "text/html", "Cookie": format!("session_id={cookie}")});
+    running.send(&json!({"method": "GET", "path": path, "headers": headers})).await
+}
+
+async fn post(running: &Running, path: &str, cookie: &str, origin: &str, body: &str) -> Answer {
+    let headers = json!({
+        "Cookie": format!("session_id={cookie}"), "Content-Type": "application/x-www-form-urlencoded",
+        "Origin": origin.replace("{self}", &format!("http://{}", running.address)),
+    });
+    running.send(&json!({"method": "POST", "path": path, "headers": headers, "body": body})).await
+}
+
+fn assert_strict(answer: &Answer, path: &str) {
+    let policy = answer.header("content-security-policy").unwrap_or_else(|| panic!("{path}: no policy"));
+    for part in
+        ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"]
+    {
+        assert!(policy.contains(part), "{path}: {policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{path}: {policy}");
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{path}");
+    }
+    assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+    assert!(!answer.body.contains(" style=") && !answer.body.contains("onclick="), "{path}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_session_each_page_leads_to_the_login() {
+    let running = Running::start().await;
+    for page in PAGES {
+        let answer = get(&running, &format!("/console{page}"), "0123456789abcdef0123456789abcdef01234567").await;
+        assert_eq!(answer.status, 303, "{page}");
+        assert!(answer.header("location").unwrap().starts_with("/console/login"), "{page}");
+        assert_strict(&answer, page);
+    }
+    let deep = get(&running, "/console/jobs/20261126160511953300?failed=1", "").await;
+    assert_eq!(deep.header("location"), Some("/console/login?next=jobs%2F20261126160511953300%3Ffailed%3D1"));
+    let login = get(&running, "/console/login", "").await;
+    assert_eq!(login.status, 200);
+    assert_strict(&login, "login");
+    assert!(login.body.contains("type=\"password\"") && login.body.contains("<option"));
+    // A token proves programs, and an address is no place for it.
+    let header =
+        json!({"method": "GET", "path": "/console/keys", "headers": {"X-Auth-Token": running.log_in(FRED).await}});
+    assert_eq!(running.send(&header).await.status, 303);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_makes_a_new_session_and_leads_to_pages_of_the_console_only() {
+    let running = Running::start().await;
+    let login = "username=fred&password=x&eauth=auto";
+    for (next, place) in [
+        ("", "/console/"),
+        ("&next=jobs", "/console/jobs"),
+        ("&next=//evil.example", "/console/"),
+        ("&next=https://evil.example/", "/console/https://evil.example/"),
+        ("&next=..%2F..%2Flogin", "/console/"),
+    ] {
+        let answer = post(&running, "/console/login", "planted", "{self}", &format!("{login}{next}")).await;
+        assert_eq!((answer.status, answer.header("location")), (303, Some(place)), "{next}");
+        let cookie = answer.header("set-cookie").unwrap();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("planted"));
+    }
+    let old = running.log_in(FRED).await;
+    let answer = post(&running, "/console/login", &old, "{self}", login).await;
+    let new = answer.header("set-cookie").unwrap().split([';', '=']).nth(1).unwrap().to_owned();
+    assert_ne!(new, old);
+    assert_eq!(get(&running, "/console/events", &old).await.status, 303, "the old session has ended");
+    assert_eq!(get(&running, "/console/events", &new).await.status, 200);
+    let wrong = post(&running, "/console/login", "", "{self}", "username=fred&password=bad&eauth=auto").await;
+    assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
+    assert!(wrong.body.contains("role=\"alert\"") && !wrong.body.contains("bad&"));
+    let out = post(&running, "/console/logout", &new, "{self}", "").await;
+    assert_eq!((out.status, out.header("location")), (303, Some("/console/login")));
+    assert_eq!(get(&running, "/console/events", &new).await.status, 303);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_other_sites_send_no_forms() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    for path in ["/console/login", "/console/logout", "/console/keys", "/console/run"] {
+        let body = "username=fred&password=x&eauth=auto&tgt=*&fun=test.ping&act=run";
+        for origin in ["https://evil.example", "null"] {
+            let answer = post(&running, path, &session, origin, body).await;
+            assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "{path} {origin}");
+            assert_strict(&answer, path);
+        }
+    }
+    let cross = json!({"Cookie": format!("session_id={session}"), "Sec-Fetch-Site": "cross-site", "Content-Type": "application/x-www-form-urlencoded"});
+    let logout = json!({"method": "POST", "path": "/console/logout", "headers": cross});
+    assert_eq!(running.send(&logout).await.status, 403);
+    assert_eq!(get(&running, "/console/logout", &session).await.status, 404, "an image cannot log out");
+    assert_eq!(get(&running, "/console/events", &session).await.status, 200);
+    let json = json!({"method": "POST", "path": "/console/run", "body": "{}",
+        "headers": {"Cookie": format!("session_id={session}"), "Content-Type": "application/json"}});
+    assert_eq!(running.send(&json).await.status, 415);
+    let put = json!({"method": "PUT", "path": "/console/", "headers": {"Cookie": format!("session_id={session}")}});
+    assert_eq!(running.send(&put).await.status, 405);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_kept_for_ever_and_browsers_find_the_console() {
+    let running = Running::start().await;
+    let page = get(&running, "/console/login", "").await.body;
+    for start in ["/console/assets/console-", "/console/assets/icon-"] {
+        let (from, rest) = (page.find(start).unwrap(), &page[page.find(start).unwrap()..]);
+        let path = &page[from..from + rest.find('"').unwrap()];
+        let file = get(&running, path, "").await;
+        assert_eq!(file.status, 200, "{path}");
+        assert!(file.header("cache-control").unwrap().contains("immutable"));
+        assert_eq!(file.header("x-content-type-options"), Some("nosniff"));
+    }
+    assert_eq!(get(&running, "/console/assets/console.css", "").await.status, 404);
+    let root = get(&running, "/", "").await;
+    assert_eq!((root.status, root.header("location")), (303, Some("/console/")));
+    let program = json!({"method": "GET", "path": "/", "headers": {"Accept": "application/json, text/plain, */*"}});
+    assert!(running.send(&program).await.body.contains("Welcome"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_can_be_switched_off_and_has_the_prefix() {
+    let running = Running::start_with(map! { "console" => false }).await;
+    assert_eq!(get(&running, "/console/login", "").await.status, 404);
+    let root = json!({"method": "GET", "path": "/", "headers": {"Accept": "text/html, */*;q=0.8"}});
+    assert_eq!(running.send(&root).await.status, 200);
+    let running = Running::start_with(map! { "root_prefix" => "/salt" }).await;
+    assert_eq!(get(&running, "/console/login", "").await.status, 404);
+    let page = get(&running, "/salt/console/login", "").await;
+    assert!(page.body.contains("action=\"/salt/console/login\"") && page.body.contains("\"/salt/console/assets/"));
+    assert_eq!(get(&running, "/salt/", "").await.header("location"), Some("/salt/console/"));
+}
