@@ -66,8 +66,7 @@ impl Reader<'_> {
     /// Returns why the connection has ended.
     async fn run(mut self) -> String {
         // What arrives before the other lane is there belongs to a link that is not reported yet.
-        let mut up = self.link.up.subscribe();
-        if tokio::time::timeout(PATIENCE, up.wait_for(|up| *up)).await.is_err() {
+        if tokio::time::timeout(PATIENCE, self.link.up.raised()).await.is_err() {
             return "the second connection is missing".to_owned();
         }
         // Only talk beats. A silent peer ends both lanes.

@@ -28,7 +28,7 @@ pub(crate) async fn dial(hub: Arc<Hub>, target: Target, lane: Lane) {
     let mut node = target.member;
     loop {
         hub.lacks(node, lane).await;
-        let (mut decided, mut is_refused) = (hub.decided(), false);
+        let (decided, mut is_refused) = (hub.decided().seen(), false);
         match attempt(&hub, &target, lane, &mut node).await {
             Ok(()) => backoff.reset(),
             // Both dialled at once, and the other connection was chosen.
@@ -49,7 +49,7 @@ pub(crate) async fn dial(hub: Arc<Hub>, target: Target, lane: Lane) {
         tokio::select! {
             biased;
             () = rest => {}
-            Ok(()) = decided.changed(), if is_refused => {}
+            () = hub.decided().after(decided), if is_refused => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What all connections of a member share: who is linked, what waits to be sent, what strangers may cost.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use openssl::error::ErrorStack;
 use openssl::ssl::SslContext;
 use rt::Rt;
 use share::{Lane, Node, SendResult, To};
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use wire::Network;
 
 use crate::ahead::Ahead;
+use crate::changes::{Changes, Flag};
 use crate::failed::Failed;
 use crate::guard::Guard;
 use crate::inbox::Inbox;
@@ -44,9 +44,9 @@ pub(crate) struct Hub {
     state: Mutex<State>,
     guard: Mutex<Guard>,
     /// Changes with each connection that comes or goes.
-    changed: watch::Sender<()>,
+    changed: Changes,
     /// Changes when members were decided about: whoever was refused is dialled again.
-    decided: watch::Sender<()>,
+    decided: Changes,
 }
 
 #[derive(Default)]
@@ -55,7 +55,8 @@ struct State {
     roster: Roster,
     twins: Twins,
     peers: BTreeMap<Node, Peer>,
-    connections: HashMap<ConnectionId, (Node, AbortHandle)>,
+    /// Ordered, so that a simulation closes them in the same order each time.
+    connections: BTreeMap<ConnectionId, (Node, AbortHandle)>,
     stopped: bool,
 }
 
@@ -84,7 +85,7 @@ pub(crate) struct Link {
     pub id: u64,
     pub node: Node,
     pub queues: [LaneQueue; 2],
-    pub up: watch::Sender<bool>,
+    pub up: Flag,
     pub health: Mutex<Health>,
 }
 
@@ -108,8 +109,8 @@ impl Hub {
         // Numbers of the format have 63 bits.
         let boot = u64::from_le_bytes(rt.bytes()) >> 1;
         let fingers = fingers(&options.credentials);
-        let (state, guard, changed) = (Mutex::default(), Mutex::default(), watch::Sender::new(()));
-        let (inbox, decided) = (Inbox::default(), watch::Sender::new(()));
+        let (state, guard, changed) = (Mutex::default(), Mutex::default(), Changes::default());
+        let (inbox, decided) = (Inbox::default(), Changes::default());
         let started = Instant::now();
         Ok(Hub { rt, options, members, node, boot, started, tls, fingers, inbox, state, guard, changed, decided })
     }
@@ -258,17 +259,13 @@ impl Hub {
 
     /// Waits until a connection for this lane is missing. Of nobody is known which node he is before he is dialled.
     pub async fn lacks(&self, node: Option<Node>, lane: Lane) {
-        let mut changed = self.changed.subscribe();
         let lacks = |node| self.state().peers.get(&node).is_none_or(|peer| peer.pair.lacks(lane));
-        while node.is_some_and(|node| !lacks(node)) {
-            // The sender is part of the hub, and so lives as long as this.
-            let _ = changed.changed().await;
-        }
+        self.changed.until(|| node.is_none_or(lacks)).await;
     }
 
     /// Returns what changes when members are decided about.
-    pub fn decided(&self) -> watch::Receiver<()> {
-        self.decided.subscribe()
+    pub fn decided(&self) -> &Changes {
+        &self.decided
     }
 
     /// Adds a proven connection to its link, and lets `spawn` run it; gives it back if it does not count.
@@ -303,10 +300,10 @@ impl Hub {
         if change.up {
             state.roster.up(node, self.time().1);
             self.inbox.up(node, link.id);
-            link.up.send_replace(true);
+            link.up.raise();
         }
         drop(state);
-        self.changed.send_replace(());
+        self.changed.note();
         None
     }
 
@@ -315,7 +312,7 @@ impl Hub {
         let queue = || LaneQueue::new(self.options.queue);
         let (id, queues) = (state.next, [queue(), queue()]);
         let peer = state.peers.get_mut(&node).expect("its pair exists");
-        let fresh = || Link { id, node, queues, up: watch::Sender::new(false), health: Mutex::default() };
+        let fresh = || Link { id, node, queues, up: Flag::default(), health: Mutex::default() };
         peer.link.get_or_insert_with(|| Arc::new(fresh())).clone()
     }
 
@@ -327,7 +324,7 @@ impl Hub {
             self.apply(&mut state, node, &change, reason);
         }
         drop(state);
-        self.changed.send_replace(());
+        self.changed.note();
     }
 
     /// Closes connections that are no part of a link any more.
@@ -360,8 +357,8 @@ impl Hub {
             state.twins.forget(node);
         }
         drop(state);
-        self.changed.send_replace(());
-        self.decided.send_replace(());
+        self.changed.note();
+        self.decided.note();
     }
 
     /// Returns the members that are linked.
@@ -404,12 +401,7 @@ impl Hub {
     pub async fn stop(&self) {
         self.state().stopped = true;
         self.up(To::All).iter().for_each(|link| link.queues[Lane::Talk as usize].say_goodbye("it was stopped"));
-        let mut changed = self.changed.subscribe();
-        let said = async {
-            while !self.linked().is_empty() {
-                let _ = changed.changed().await;
-            }
-        };
+        let said = self.changed.until(|| self.linked().is_empty());
         // A peer that does not read notices by itself.
         let _ = tokio::time::timeout(Duration::from_secs(1), said).await;
         self.abort();

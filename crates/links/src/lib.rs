@@ -10,6 +10,7 @@
 
 mod ahead;
 mod backoff;
+mod changes;
 mod checks;
 mod connection;
 mod dial;
