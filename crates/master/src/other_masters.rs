@@ -9,10 +9,12 @@ use share::duties::Occasion;
 use value::Map;
 use wire::{Jid, MinionId};
 
+use crate::open_jobs::OpenJobs;
+
 /// The other masters of the set.
 pub trait OtherMasters: Send + Sync {
-    /// Sends a job to those that are to deliver it to minions that are not connected here. Never waits.
-    fn forward(&self, job: &PublishedJob<'_>);
+    /// Sends a job to those that are to deliver it to minions that are not connected here, and notes which of them. Never waits.
+    fn forward(&self, job: &PublishedJob<'_>, open: &OpenJobs);
 
     /// Returns whether a minion is connected to one of them and not to this master.
     fn is_elsewhere(&self, id: &str) -> bool;

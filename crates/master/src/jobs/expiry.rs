@@ -49,10 +49,11 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Notes which minions are connected and thus get the latest jobs.
+/// Notes which minions are connected here and thus get the latest jobs. Those that other masters deliver are noted when these are
+/// told.
 pub fn check_now(shared: &Shared) {
     if shared.open_jobs.has_unseen() {
-        shared.open_jobs.sent_to(&shared.connected_anywhere());
+        shared.open_jobs.sent_to(&shared.connected());
         shared.open_jobs.forget_connections(|number| shared.publisher.is_there(number));
     }
 }

@@ -144,7 +144,7 @@ fn forward(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected, hold: Optio
         judged_by_minions: judged_by_minions(Target::of(load).kind),
         valid_for: hold.unwrap_or_else(|| shared.open_jobs.grace()),
     };
-    others.forward(&job);
+    others.forward(&job, &shared.open_jobs);
 }
 
 /// A job that another master of the set has published, and that this one delivers to some of its targets.
@@ -197,7 +197,8 @@ impl From<store::Error> for NotPublished {
     }
 }
 
-/// Publishes a job of another master. Minions that are connected to that master have it already.
+/// Publishes a job of another master. Minions that are connected to that master have it already, and those to which it was sent
+/// here before do not get it once more: the other master sends it again when it does not know whether it has arrived.
 ///
 /// # Errors
 /// When its id is that of another job, or it cannot be held or stored.
@@ -209,6 +210,14 @@ pub fn publish_forwarded(
 ) -> Result<(), NotPublished> {
     let ForwardedJob { jid, load, targets, hold, left, nocache, user } = job;
     enter_load(shared, &jid, &load, &targets, nocache)?;
+    let targets = match shared.open_jobs.lacking(&jid, &targets) {
+        None => targets,
+        Some(lacking) => unreturned(shared, &jid, lacking)?,
+    };
+    if targets.is_empty() && shared.open_jobs.job(jid.as_str()).is_some() {
+        tracing::debug!("the job {jid} of the master {master} is published here already");
+        return Ok(());
+    }
     let publication = publication(&shared.stores, &load);
     let kind = Target::of(&load).kind;
     let (now, kept) = (shared.stores.rt.now(), !nocache);
@@ -226,6 +235,21 @@ pub fn publish_forwarded(
     let audience = audience_of_forwarded(shared, &publication, &targets, judged.then_some(connected_there));
     send(shared, on_air(publication, hold, hold.is_some()), &audience).map_err(|error| error.to_string())?;
     Ok(())
+}
+
+/// Returns those minions whose return is not in the job cache.
+fn unreturned(shared: &Shared, jid: &Jid, ids: Vec<String>) -> store::Result<Vec<String>> {
+    let mut waiting = Vec::new();
+    for id in ids {
+        let returned = match MinionId::new(id.as_str()) {
+            Ok(minion) => shared.stores.jobs.return_of(jid.as_str(), &minion)?.is_some(),
+            Err(_) => false,
+        };
+        if !returned {
+            waiting.push(id);
+        }
+    }
+    Ok(waiting)
 }
 
 /// Writes a job of another master into the job cache, unless it is there.

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use share::Node;
 use targeting::TargetType;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -150,7 +151,8 @@ impl OpenJobs {
         })?;
         let until = now + left;
         if job.hold.is_some() {
-            let (jid, targets) = (job.jid.clone(), job.targets.to_vec());
+            // Those of earlier parts as well: the file is replaced for each part of a batch.
+            let (jid, targets) = (job.jid.clone(), self.ledger().targets(job.jid.as_str()));
             let file = HeldJob { jid, publication, targets, judged_by_minions, until };
             if let Err(error) = self.files.write(&file) {
                 // Not held after all: the client gets an error, and no minion gets the job.
@@ -170,10 +172,42 @@ impl OpenJobs {
         self.ledger().missed(id.as_str(), known, now)
     }
 
-    /// Returns the valid jobs that were sent to nobody for targets that are there now. These targets count as sent to.
-    pub fn undelivered(&self, there: &BTreeSet<String>) -> Vec<Undelivered> {
+    /// Notes that another master is told to deliver a job to these targets.
+    pub fn forwarded<'a>(&self, jid: &Jid, to: Node, ids: impl IntoIterator<Item = &'a str>) {
+        self.ledger().forwarded(jid.as_str(), to, ids);
+    }
+
+    /// Notes that another master could not be told to deliver a job to these targets after all.
+    pub fn not_forwarded<'a>(&self, jid: &Jid, to: Node, ids: impl IntoIterator<Item = &'a str>) {
+        self.ledger().not_forwarded(jid.as_str(), to, ids);
+    }
+
+    /// Notes that another master is not linked any more: what it was told may not have arrived.
+    pub fn lose_member(&self, member: Node) {
+        self.ledger().lose_member(member);
+    }
+
+    /// Returns those minions for which `wanted` is true and that have not confirmed some job that may still be delivered.
+    pub fn awaited(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        self.ledger().awaited().filter(|id| wanted(id)).map(str::to_owned).collect()
+    }
+
+    /// Returns the valid jobs that another master must be told to deliver to targets that are connected to it, `there`. These
+    /// targets count as sent to by it. `stays` returns whether a target is still connected to the master that delivers its jobs, or
+    /// to this one if that is `None`.
+    pub fn undelivered(
+        &self,
+        there: &BTreeSet<String>,
+        to: Node,
+        stays: impl Fn(&str, Option<Node>) -> bool,
+    ) -> Vec<Undelivered> {
         let now = self.now();
-        self.ledger().undelivered(there, now)
+        self.ledger().undelivered(there, to, stays, now)
+    }
+
+    /// Returns those of a job's targets to which it was not sent yet; `None` if the job is not here.
+    pub fn lacking(&self, jid: &Jid, targets: &[String]) -> Option<Vec<String>> {
+        self.ledger().lacking(jid.as_str(), targets)
     }
 
     /// Notes the progress of a target. Returns whether the job may still be started.

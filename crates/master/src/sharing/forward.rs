@@ -1,6 +1,6 @@
 //! Jobs for minions of other masters: sent to the member that a minion is connected to, and published there.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,7 +27,8 @@ use super::{SetLinks, once};
 use crate::Shared;
 use crate::jobs::keep::is_of_the_future;
 use crate::jobs::publish::{ForwardedJob, NotPublished, is_nocache, publish_forwarded};
-use crate::open_jobs::LONGEST_GRACE;
+use crate::open_jobs::ledger::Undelivered;
+use crate::open_jobs::{LONGEST_GRACE, OpenJobs};
 use crate::other_masters::{OtherMasters, PublishedJob, Turn};
 
 /// How many jobs of other members may wait to be published, and their bytes together.
@@ -47,7 +48,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
 impl OtherMasters for SetLinks {
-    fn forward(&self, job: &PublishedJob<'_>) {
+    fn forward(&self, job: &PublishedJob<'_>, open: &OpenJobs) {
         // The load may have what others must not see.
         let linked = self.members.that_may(Right::Jobs, self.fleet.linked());
         if linked.is_empty() {
@@ -56,19 +57,21 @@ impl OtherMasters for SetLinks {
         let routes = self.fleet.routes(job.jid.as_str(), job.targets);
         let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<String>>();
         for node in linked.into_iter().filter(|node| job.judged_by_minions || routes.concerns(*node)) {
-            let yours = routes.yours.get(&node).map(|ids| owned(ids)).unwrap_or_default();
-            let Some(message) =
-                message(&self.rt, self.node, Some(self.links.steady()), job, (yours, owned(&routes.rest)))
-            else {
+            let yours = routes.yours.get(&node).map(Vec::as_slice).unwrap_or_default();
+            let ids = (owned(yours), owned(&routes.rest));
+            let Some(message) = message(&self.rt, self.node, Some(self.links.steady()), job, ids) else {
                 return;
             };
             let message = Message::Job(message);
             let bytes = message.encode();
+            // Before it is sent: the link may break at once, which takes this back.
+            open.forwarded(job.jid, node, yours.iter().copied());
             let sent = match bytes.len() {
                 0..=MAX_MESSAGE => self.links.send(To::Member(node), Lane::Talk, bytes) == SendResult::Queued,
                 _ => self.worker.try_send(Work::Tell(node, message)).is_ok(),
             };
             if !sent {
+                open.not_forwarded(job.jid, node, yours.iter().copied());
                 warn!("the job {} does not reach minions of the master {}", job.jid, self.members.called(node));
             }
         }
@@ -305,32 +308,59 @@ impl Worker {
         }
     }
 
-    /// Sends members the open jobs that their newly connected minions have missed. Such a minion was connected nowhere, or to a
-    /// member that was not linked.
+    /// Sends members the open jobs that their newly connected minions may have missed. Such a minion was connected nowhere, to a
+    /// member that was not linked, or to one that it has left since.
     pub(super) fn send_undelivered(&mut self) {
         for (to, mut came) in std::mem::take(&mut self.came) {
             // Some may have gone again.
-            came.retain(|id| self.fleet.is_at(to, id));
-            self.send_undelivered_to(to, &came);
+            came.retain(|id, _| self.fleet.is_at(to, id));
+            let there = came.keys().cloned().collect();
+            // A part at a time, for as long as the member takes them.
+            while self.send_undelivered_to(to, &there, &came) {}
         }
     }
 
-    fn send_undelivered_to(&mut self, to: Node, came: &BTreeSet<String>) {
-        for missed in self.shared.open_jobs.undelivered(came) {
-            let load = self.shared.stores.jobs.load(&missed.jid);
-            let (Ok(jid), Ok(Some(mut load))) = (Jid::new(missed.jid.as_str()), load) else { continue };
-            // Added by the job cache.
-            load.remove("Minions");
-            let (targets, valid_for) = (&missed.targets[..], missed.left);
-            let job = PublishedJob { jid: &jid, load: &load, targets, judged_by_minions: false, valid_for };
-            let sent = self.links.as_ref().map(|links| links.steady());
-            if let Some(job) =
-                message(&self.shared.stores.rt, self.model.node(), sent, &job, (missed.targets.clone(), Vec::new()))
-            {
-                debug!("the master {} is sent the job {jid}, which it missed", self.members.called(to));
-                self.tell(to, &Message::Job(job));
-            }
+    /// Returns whether there may be more.
+    fn send_undelivered_to(&mut self, to: Node, there: &BTreeSet<String>, came: &BTreeMap<String, bool>) -> bool {
+        let stays = |id: &str, via: Option<Node>| match via {
+            // The member that it has left may not have noticed yet.
+            _ if came.get(id) == Some(&true) => false,
+            Some(member) => self.fleet.is_at(member, id),
+            None => self.fleet.is_here(id),
+        };
+        let undelivered = self.shared.open_jobs.undelivered(there, to, stays);
+        let mut all_sent = !undelivered.is_empty();
+        for missed in undelivered {
+            all_sent &= self.send_missed(to, &missed);
         }
+        all_sent
+    }
+
+    /// Sends a member a job again. Returns false if its link takes no more.
+    fn send_missed(&mut self, to: Node, missed: &Undelivered) -> bool {
+        let load = self.shared.stores.jobs.load(&missed.jid);
+        let (Ok(jid), Ok(Some(mut load))) = (Jid::new(missed.jid.as_str()), load) else { return true };
+        // Added by the job cache.
+        load.remove("Minions");
+        let (targets, valid_for) = (&missed.targets[..], missed.left);
+        let job = PublishedJob { jid: &jid, load: &load, targets, judged_by_minions: false, valid_for };
+        let Some(links) = self.links.clone() else { return false };
+        let ids = (missed.targets.clone(), Vec::new());
+        let Some(message) = message(&self.shared.stores.rt, self.model.node(), Some(links.steady()), &job, ids) else {
+            return true;
+        };
+        debug!("the master {} is sent the job {jid}, which it may have missed", self.members.called(to));
+        let message = Message::Job(message);
+        let bytes = message.encode();
+        if bytes.len() > MAX_MESSAGE {
+            self.tell(to, &message);
+            return true;
+        }
+        let sent = links.send(To::Member(to), Lane::Talk, bytes) == SendResult::Queued;
+        if !sent {
+            self.shared.open_jobs.not_forwarded(&jid, to, missed.targets.iter().map(String::as_str));
+        }
+        sent
     }
 
     /// Returns how long ago a job was sent, as far as that is known. Wall clocks count only if the other member runs an earlier

@@ -60,15 +60,16 @@ impl Fleet {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of which minions are connected here now.
-    pub fn set_own(&self, connected: Vec<MinionId>) {
+    /// Takes note of which minions are connected here now. Returns those that were and are not any more.
+    pub fn set_own(&self, connected: Vec<MinionId>) -> Vec<MinionId> {
         let mut state = self.state();
         let State { presence, own, .. } = &mut *state;
-        let gone = own.iter().filter(|id| connected.binary_search(id).is_err());
-        gone.for_each(|id| presence.went(id.as_str()));
         let new = connected.iter().filter(|id| own.binary_search(id).is_err());
         new.for_each(|id| presence.came(id.as_str()));
-        *own = connected;
+        let before = std::mem::replace(own, connected);
+        let gone: Vec<MinionId> = before.into_iter().filter(|id| own.binary_search(id).is_err()).collect();
+        gone.iter().for_each(|id| presence.went(id.as_str()));
+        gone
     }
 
     /// Takes note that a member is linked.
@@ -175,6 +176,11 @@ impl Fleet {
         self.state().presence.is_elsewhere(id)
     }
 
+    /// Returns whether a minion is connected here.
+    pub fn is_here(&self, id: &str) -> bool {
+        self.state().presence.is_here(id)
+    }
+
     /// Returns whether a minion is connected to a certain other member.
     pub fn is_at(&self, member: Node, id: &str) -> bool {
         self.state().presence.is_at(member, id)
@@ -225,19 +231,37 @@ pub async fn watch(shared: Arc<Shared>, worker: Sender<Work>, stop: Cancellation
 impl Worker {
     /// Tells the other members which minions have come and gone here.
     pub(super) fn present(&mut self, connected: Vec<MinionId>) {
-        self.fleet.set_own(connected);
+        let gone = self.fleet.set_own(connected);
         for message in self.fleet.changes() {
             self.tell_all(&message);
         }
+        self.note_moved(gone.iter().map(MinionId::as_str));
     }
 
     /// Takes note that a member is linked or away.
     pub(super) fn presence_link(&mut self, node: Node, up: bool) {
         if !up {
-            return self.fleet.down(node);
+            return self.lose_presence(node);
         }
         self.fleet.up(node);
         self.tell_presence(node);
+    }
+
+    /// Forgets the minions of a member that is away. What it was told to deliver to them may be lost.
+    fn lose_presence(&mut self, node: Node) {
+        let left = self.shared.open_jobs.awaited(|id| self.fleet.is_at(node, id));
+        self.fleet.down(node);
+        self.shared.open_jobs.lose_member(node);
+        self.note_moved(left.iter().map(String::as_str));
+    }
+
+    /// Notes that minions have left a member. Those that are connected to others may have missed jobs there.
+    fn note_moved<'a>(&mut self, left: impl Iterator<Item = &'a str>) {
+        for id in left {
+            for member in self.fleet.members_of(id).into_iter().filter(|member| *member != self.model.node()) {
+                self.came.entry(member).or_default().entry(id.to_owned()).or_insert(false);
+            }
+        }
     }
 
     fn tell_presence(&mut self, node: Node) {
@@ -266,10 +290,14 @@ impl Worker {
         if !self.members.may(from, Right::Jobs) {
             return;
         }
-        let came = if here.change == HereChange::Went { Vec::new() } else { here.ids.clone() };
+        let (ids, change) = (here.ids.clone(), here.change);
         match self.fleet.hear(from, here) {
             // Jobs for them are looked for once for all that happens together.
-            Ok(()) => self.came.entry(from).or_default().extend(came),
+            Ok(()) if change == HereChange::Went => self.note_moved(ids.iter().map(String::as_str)),
+            Ok(()) => {
+                let came = self.came.entry(from).or_default();
+                ids.into_iter().for_each(|id| *came.entry(id).or_default() |= change == HereChange::Came);
+            }
             Err(error) => {
                 let name = self.members.called(from);
                 warn!(

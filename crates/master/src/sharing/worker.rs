@@ -128,8 +128,8 @@ pub struct Worker {
     pub(super) once: Once,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
-    /// Minions that connected to other members and have not been checked for missed jobs yet.
-    pub(super) came: BTreeMap<Node, BTreeSet<String>>,
+    /// Minions that connected to other members and have not been checked for missed jobs yet. True for those that have just done so.
+    pub(super) came: BTreeMap<Node, BTreeMap<String, bool>>,
     pub(super) started: Instant,
 }
 

@@ -1,9 +1,11 @@
 //! Minimal scenarios that storms have revealed.
 
+mod sharing;
+
 use std::time::Duration;
 
 use rt::sim::Sim;
-use sim::{Cluster, Mode, Plan};
+use sim::{Cluster, Plan};
 
 async fn seconds(number: u64) {
     tokio::time::sleep(Duration::from_secs(number)).await;
@@ -49,28 +51,6 @@ fn jobs_of_two_masters_under_one_id_both_return() {
             for master in ["m1", "m2"] {
                 assert_eq!(cluster.jobs(master).count_returns(jid).unwrap(), 1, "{jid} at {master}");
             }
-        }
-    });
-}
-
-/// No other member delivers a job that one has been told to deliver.
-#[test]
-fn a_job_reaches_the_minions_of_a_member_whose_disk_was_full() {
-    Sim::run(86, async |sim| {
-        let plan = Plan { masters: 2, minions: 2, mode: Mode::Single, sharing: true, ..Plan::default() };
-        let cluster = Cluster::new(sim.clone(), plan);
-        let _ear = cluster.ear.listen();
-        cluster.start_all();
-        seconds(30).await;
-        cluster.set_disk_full("m1", true);
-        let job = cluster.publish_held("m2", "web*", "test.ping", Vec::new(), 300).await.unwrap();
-        seconds(20).await;
-        assert!(cluster.ear.begun(&job.jid, "web1").is_empty(), "{}", sim.trace().join("\n"));
-        cluster.set_disk_full("m1", false);
-        seconds(20).await;
-        assert_eq!(cluster.ear.begun(&job.jid, "web1").len(), 1, "{}", sim.trace().join("\n"));
-        for master in ["m1", "m2"] {
-            assert_eq!(cluster.jobs(master).count_returns(&job.jid).unwrap(), 2, "{master}");
         }
     });
 }

@@ -1,0 +1,190 @@
+//! Stories of masters that share: jobs on their way between them.
+
+use rt::sim::Sim;
+use sim::{Cluster, Job, Mode, Plan};
+use tracing::subscriber::DefaultGuard;
+use value::Value;
+
+use crate::seconds;
+
+/// Each minion has one master for ever: `web1` has `m1`, `web2` has `m2`.
+fn single() -> Plan {
+    Plan { masters: 2, minions: 2, mode: Mode::Single, sharing: true, ..Plan::default() }
+}
+
+/// A minion that follows one of three masters, `m1` first.
+fn failover() -> Plan {
+    Plan { masters: 3, minions: 1, mode: Mode::Failover, sharing: true, ..Plan::default() }
+}
+
+/// Starts a cluster, and waits until all of it is connected.
+async fn begin(sim: &Sim, plan: Plan) -> (Cluster, DefaultGuard) {
+    let cluster = Cluster::new(sim.clone(), plan);
+    let ear = cluster.ear.listen();
+    cluster.start_all();
+    seconds(30).await;
+    (cluster, ear)
+}
+
+async fn ping(cluster: &Cluster, master: &str) -> Job {
+    cluster.publish(master, "web*", "test.ping", Vec::new()).await.unwrap()
+}
+
+fn trace(cluster: &Cluster) -> String {
+    cluster.sim.trace().join("\n")
+}
+
+/// Checks that a minion has not begun a job.
+fn waits(cluster: &Cluster, job: &Job, minion: &str) {
+    assert!(cluster.ear.begun(&job.jid, minion).is_empty(), "{}", trace(cluster));
+}
+
+/// Checks that each minion has begun a job once, and that all masters have all returns.
+fn ran_once(cluster: &Cluster, job: &Job) {
+    for minion in &job.targets {
+        assert_eq!(cluster.ear.begun(&job.jid, minion).len(), 1, "{minion}: {}", trace(cluster));
+    }
+    for master in cluster.masters() {
+        let returns = cluster.jobs(&master).count_returns(&job.jid).unwrap();
+        assert_eq!(returns, job.targets.len(), "{master}: {}", trace(cluster));
+    }
+    assert_eq!(cluster.ear.told_twice(), []);
+}
+
+/// No other member delivers a job that one has been told to deliver.
+#[test]
+fn a_job_reaches_the_minions_of_a_member_whose_disk_was_full() {
+    Sim::run(86, async |sim| {
+        let (cluster, _ear) = begin(&sim, single()).await;
+        cluster.set_disk_full("m1", true);
+        let job = cluster.publish_held("m2", "web*", "test.ping", Vec::new(), 300).await.unwrap();
+        seconds(20).await;
+        waits(&cluster, &job, "web1");
+        cluster.set_disk_full("m1", false);
+        seconds(20).await;
+        ran_once(&cluster, &job);
+    });
+}
+
+/// What was sent into a link that breaks is lost, and so it is sent again over the next one.
+#[test]
+fn a_job_that_is_lost_with_a_link_is_sent_again_when_the_link_is_back() {
+    for hold in [0, 300] {
+        Sim::run(87, async |sim| {
+            let (cluster, _ear) = begin(&sim, single()).await;
+            sim.partition("m1", "m2");
+            let job = cluster.publish_held("m1", "web*", "test.ping", Vec::new(), hold).await.unwrap();
+            // A job that is held outlives the time in which others may be begun.
+            seconds(if hold > 0 { 100 } else { 10 }).await;
+            waits(&cluster, &job, "web2");
+            sim.repair("m1", "m2");
+            seconds(15).await;
+            ran_once(&cluster, &job);
+            for master in cluster.masters() {
+                assert!(cluster.held_jobs(&master).is_empty(), "{master}: {}", trace(&cluster));
+            }
+        });
+    }
+}
+
+/// Nobody knows whether the job had arrived.
+#[test]
+fn a_job_that_had_arrived_before_the_link_broke_runs_once() {
+    Sim::run(88, async |sim| {
+        let (cluster, _ear) = begin(&sim, single()).await;
+        let sleep = vec![Value::from(15)];
+        let job = cluster.publish("m1", "web*", "test.sleep", sleep).await.unwrap();
+        seconds(1).await;
+        sim.partition("m1", "m2");
+        seconds(5).await;
+        sim.repair("m1", "m2");
+        seconds(5).await;
+        for master in cluster.masters() {
+            assert_eq!(cluster.jobs(&master).count_returns(&job.jid).unwrap(), 0, "it still runs");
+        }
+        seconds(25).await;
+        ran_once(&cluster, &job);
+    });
+}
+
+#[test]
+fn a_minion_that_moves_before_the_job_arrives_gets_it_where_it_goes() {
+    // From the member that was to deliver it, or from the publisher; to the publisher, or to a third one.
+    for (publisher, dies) in [("m3", true), ("m3", false), ("m2", true), ("m2", false), ("m1", false)] {
+        Sim::run(89, async |sim| {
+            let (cluster, _ear) = begin(&sim, failover()).await;
+            sim.partition("m1", "web1");
+            let job = ping(&cluster, publisher).await;
+            if dies {
+                sim.kill("m1");
+            }
+            seconds(25).await;
+            assert_eq!(cluster.ear.begun(&job.jid, "web1").len(), 1, "{publisher}, {dies}: {}", trace(&cluster));
+            sim.repair("m1", "web1");
+            if dies {
+                cluster.start("m1");
+            }
+            seconds(60).await;
+            ran_once(&cluster, &job);
+        });
+    }
+}
+
+#[test]
+fn a_member_that_dies_with_a_job_in_its_hands_delivers_it_later() {
+    for without_power in [false, true] {
+        Sim::run(90, async |sim| {
+            let (cluster, _ear) = begin(&sim, single()).await;
+            sim.partition("m2", "web2");
+            let job = ping(&cluster, "m1").await;
+            seconds(1).await;
+            match without_power {
+                true => sim.power_off("m2"),
+                false => sim.kill("m2"),
+            }
+            sim.repair("m2", "web2");
+            seconds(5).await;
+            waits(&cluster, &job, "web2");
+            if without_power {
+                sim.power_on("m2");
+            }
+            cluster.start("m2");
+            seconds(20).await;
+            ran_once(&cluster, &job);
+        });
+    }
+}
+
+#[test]
+fn a_publisher_that_dies_after_it_has_sent_a_job_gets_the_return_later() {
+    Sim::run(91, async |sim| {
+        let (cluster, _ear) = begin(&sim, single()).await;
+        let sleep = vec![Value::from(5)];
+        let job = cluster.publish("m1", "web*", "test.sleep", sleep).await.unwrap();
+        seconds(1).await;
+        sim.kill("m1");
+        seconds(10).await;
+        assert_eq!(cluster.jobs("m2").count_returns(&job.jid).unwrap(), 1, "{}", trace(&cluster));
+        cluster.start("m1");
+        seconds(60).await;
+        ran_once(&cluster, &job);
+    });
+}
+
+#[test]
+fn a_job_at_another_member_can_be_found_while_it_runs() {
+    Sim::run(92, async |sim| {
+        let (cluster, _ear) = begin(&sim, single()).await;
+        let job = cluster.publish("m1", "web2", "test.sleep", vec![Value::from(20)]).await.unwrap();
+        seconds(2).await;
+        let arg = vec![Value::from(job.jid.as_str())];
+        let found = cluster.publish("m1", "web2", "saltutil.find_job", arg).await.unwrap();
+        seconds(5).await;
+        let id = wire::MinionId::new("web2").unwrap();
+        let returned = cluster.jobs("m1").return_of(&found.jid, &id).unwrap();
+        let returned = returned.unwrap_or_else(|| panic!("{}", trace(&cluster)));
+        assert_eq!(returned.value.get("jid").and_then(Value::as_str), Some(job.jid.as_str()), "{returned:?}");
+        seconds(20).await;
+        ran_once(&cluster, &job);
+    });
+}
