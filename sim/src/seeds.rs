@@ -56,6 +56,17 @@ pub fn run(seeds: &[u64], storm: fn(u64) -> Outcome) -> Tally {
     tally.into_inner().expect("adding does not panic")
 }
 
+/// Runs the storm of a seed twice. Returns where the traces differ first, with both lines.
+///
+/// # Panics
+/// If a storm panics.
+pub fn difference(seed: u64, storm: fn(u64) -> Outcome) -> Option<String> {
+    let (one, other) = (storm(seed).trace, storm(seed).trace);
+    let place = (0..one.len().max(other.len())).find(|place| one.get(*place) != other.get(*place))?;
+    let line = |trace: &[String]| trace.get(place).map_or("the end", String::as_str).to_owned();
+    Some(format!("seed {seed}, line {}:\n  {}\n  {}", place + 1, line(&one), line(&other)))
+}
+
 impl Tally {
     fn add(&mut self, outcome: Outcome) {
         self.storms += 1;

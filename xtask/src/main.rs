@@ -36,9 +36,9 @@ Usage: cargo xtask <CHORE>
                              runs, hundreds and thousands of minions (scale --help), or sign-ins
   outage [ARGUMENTS]         inject faults in network namespaces, for Saltern and the real Salt; needs root
   attack [WORD]              attack a running master and its minions: all attacks, or those whose names contain WORD
-  storm [--sharing] [--seeds N] [--from S]
+  storm [--sharing] [--twice] [--seeds N] [--from S]
                              run N simulated clusters through random faults, with --sharing of masters that share;
-                             --trace SEED prints the trace of one
+                             --trace SEED prints the trace of one, --twice runs each twice and compares the traces
   fuzz [TARGET] [SECONDS]    run the fuzz targets, 60 seconds each by default
   instructions [--record]    count the instructions of the hot paths and compare them with the recorded figures;
                              --record writes new figures
