@@ -29,12 +29,24 @@ pub type Answer<'a, T> = BoxFuture<'a, Outcome<T>>;
 #[error("{reason}")]
 pub struct Failure {
     reason: String,
+    /// No connection could be opened.
+    unreached: bool,
 }
 
 impl Failure {
     /// Takes the reason.
     pub fn new(reason: impl ToString) -> Self {
-        Failure { reason: reason.to_string() }
+        Failure { reason: reason.to_string(), unreached: false }
+    }
+
+    /// Takes the reason why there is no connection.
+    pub(crate) fn unreached(reason: impl ToString) -> Self {
+        Failure { reason: reason.to_string(), unreached: true }
+    }
+
+    /// Returns whether no connection could be opened.
+    pub(crate) fn is_unreached(&self) -> bool {
+        self.unreached
     }
 }
 

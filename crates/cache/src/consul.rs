@@ -81,7 +81,7 @@ impl Consul {
         }
         let most = if query.iter().any(|(name, _)| *name == "keys") { LIST } else { VALUE };
         let path = ["v1", "kv"].into_iter().chain(bank.split('/')).chain([name]);
-        let request = self.http.request(method, path, &all);
+        let request = self.http.request(method, self.server.target.url.clone(), path, &all);
         self.http.send(body.into_iter().fold(request, reqwest::RequestBuilder::body), most).await
     }
 

@@ -61,11 +61,8 @@ impl Target {
     }
 }
 
-/// A client of one server.
-pub(crate) struct Http {
-    client: Client,
-    url: Url,
-}
+/// A client.
+pub(crate) struct Http(Client);
 
 /// An answer that was read to its end.
 pub(crate) struct Reply {
@@ -92,24 +89,24 @@ impl Http {
             builder = builder.identity(identity.load()?);
         }
         let client = builder.build().map_err(|error| Error::option(option, reason(error)))?;
-        Ok(Http { client, url: target.url.clone() })
+        Ok(Http(client))
     }
 
-    /// Begins a request for a path, whose segments may contain any character.
+    /// Begins a request for a path of the server, whose segments may contain any character.
     pub(crate) fn request<'a>(
         &self,
         method: Method,
+        mut url: Url,
         path: impl IntoIterator<Item = &'a str>,
         query: &[(&str, &str)],
     ) -> RequestBuilder {
-        let mut url = self.url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.clear().extend(path);
         }
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.client.request(method, url)
+        self.0.request(method, url)
     }
 
     /// Sends a request that can be repeated, and reads the answer up to `most` bytes. The request is sent again if the
@@ -120,7 +117,10 @@ impl Http {
             (Err(error), Some(again)) if error.is_request() && !error.is_connect() => again.send().await,
             (other, _) => other,
         };
-        let mut response = response.map_err(|error| Failure::new(reason(error)))?;
+        let mut response = response.map_err(|error| match error.is_connect() {
+            true => Failure::unreached(reason(error)),
+            false => Failure::new(reason(error)),
+        })?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| Failure::new(reason(error)))? {
@@ -201,7 +201,7 @@ mod tests {
         let target = Target::new("http", "a", 1).unwrap();
         let http = Http::new(&target, HeaderMap::new(), "consul.host").unwrap();
         let path = ["v1", "kv", "minions", "a/b?c#d%2e é", ""];
-        let request = http.request(Method::GET, path, &[("dc", "x&y")]).build().unwrap();
+        let request = http.request(Method::GET, target.url, path, &[("dc", "x&y")]).build().unwrap();
         assert_eq!(request.url().as_str(), "http://a:1/v1/kv/minions/a%2Fb%3Fc%23d%252e%20%C3%A9/?dc=x%26y");
     }
 }

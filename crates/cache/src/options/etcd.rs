@@ -38,6 +38,7 @@ pub(super) fn read(options: &Map) -> Result<Server> {
         login,
         prefix: prefix.trim_matches('/').to_owned(),
         suffix: text(options, "etcd.timestamp_suffix")?.unwrap_or_else(|| ".tstamp".to_owned()),
+        reconnect: options.get("etcd.allow_reconnect").is_none_or(Value::truthy),
     })
 }
 
@@ -52,6 +53,7 @@ mod tests {
         let server = read(&map! {}).unwrap();
         assert_eq!(server.target.address(), "http://127.0.0.1:2379");
         assert_eq!((server.prefix.as_str(), server.suffix.as_str()), ("salt_cache", ".tstamp"));
+        assert!(server.reconnect);
         assert_eq!((server.login, server.target.redirects, server.target.trust), (None, 0, Trust::System));
     }
 
@@ -61,6 +63,7 @@ mod tests {
             "etcd.host" => "kv.example", "etcd.port" => 4001, "etcd.protocol" => "https", "etcd.username" => "salt",
             "etcd.password" => "secret", "etcd.ca_cert" => "/etc/ca.pem", "etcd.cert" => "/etc/own.pem",
             "etcd.path_prefix" => "/a/b/", "etcd.allow_redirect" => true, "etcd.timestamp_suffix" => ".time",
+            "etcd.allow_reconnect" => false,
         };
         let server = read(&options).unwrap();
         assert!(!format!("{server:?}").contains("secret"), "{server:?}");
@@ -68,6 +71,7 @@ mod tests {
         assert_eq!(server.login, Some(("salt".into(), "secret".into())));
         assert_eq!(server.target.identity, Some(Identity { option: "etcd.cert", path: "/etc/own.pem".into() }));
         assert_eq!((server.target.redirects, server.suffix.as_str()), (REDIRECTS, ".time"));
+        assert!(!server.reconnect);
         assert_eq!(read(&map! { "etcd.path_prefix" => "" }).unwrap().prefix, "");
     }
 

@@ -16,6 +16,7 @@ async fn the_driver_conforms() {
             login: Some(("salt".into(), "secret".into())),
             prefix: prefix.into(),
             suffix: ".tstamp".into(),
+            reconnect: true,
         };
         conforms(server.banks().unwrap()).await;
     }
@@ -43,4 +44,29 @@ fn a_restart_is_survived_and_a_missing_api_is_named() {
     assert!(etcd.run(&["--enable-v2=false"]));
     let error = cache.grains(&web1).unwrap_err();
     assert!(format!("{error:?}").contains("--enable-v2"), "{error:?}");
+}
+
+#[test]
+fn another_member_of_the_cluster_is_asked() {
+    let Some(mut members) = Etcd::start_cluster() else { return };
+    let (cache, web1) = (cache(members[0].options()), id("web1"));
+    stored(&cache, &web1);
+    // A member answers from what it has, which may be a little less than the others have.
+    for member in &members {
+        let cache = conformity::cache(member.options());
+        while cache.grains(&web1).unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+    let mut alone = members[0].options();
+    alone.insert("etcd.allow_reconnect", false);
+    let alone = conformity::cache(alone);
+    assert!(alone.grains(&web1).unwrap().is_some());
+    members[0].stop();
+    assert!(cache.grains(&web1).unwrap().is_some());
+    assert!(alone.grains(&web1).unwrap_err().is_logged());
+    members[1].stop();
+    assert!(cache.grains(&web1).unwrap().is_some());
+    members[2].stop();
+    assert!(cache.grains(&web1).unwrap_err().is_logged());
 }

@@ -36,6 +36,17 @@ impl Etcd {
         etcd.run(&[&["--enable-v2=true"], &certificates[..]].concat()).then_some(etcd)
     }
 
+    /// Starts a cluster of three servers; `None` if there is no such program.
+    pub fn start_cluster() -> Option<[Self; 3]> {
+        let mut members = [(); 3].map(|()| Etcd::new("http"));
+        let cluster = members.each_ref().map(Etcd::peer).join(",");
+        for member in &mut members {
+            member.process = Some(member.spawn(&["--enable-v2=true"], &cluster)?);
+        }
+        members.iter_mut().for_each(Etcd::wait);
+        Some(members)
+    }
+
     fn new(scheme: &'static str) -> Self {
         let ports = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [port, peers, health] = ports.map(|listener| listener.local_addr().unwrap().port());
@@ -45,28 +56,44 @@ impl Etcd {
     /// Starts the server again with what it has on disk, and with options. Returns whether there is such a program.
     pub fn run(&mut self, options: &[&str]) -> bool {
         self.stop();
+        self.process = self.spawn(options, &self.peer());
+        let there = self.process.is_some();
+        if there {
+            self.wait();
+        }
+        there
+    }
+
+    /// Returns its name and its address for others.
+    fn peer(&self) -> String {
+        format!("m{0}=http://127.0.0.1:{0}", self.peers)
+    }
+
+    fn spawn(&self, options: &[&str], cluster: &str) -> Option<Process> {
         let own = format!("{}://127.0.0.1:{}", self.scheme, self.port);
         let [peers, health] = [self.peers, self.health].map(|port| format!("http://127.0.0.1:{port}"));
-        let process = started(
+        started(
             Command::new("etcd")
-                .args(["--name", "one", "--listen-client-urls", &own, "--advertise-client-urls", &own])
+                .args(["--listen-client-urls", &own, "--advertise-client-urls", &own])
                 .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
-                .args(["--initial-cluster", &format!("one={peers}"), "--listen-metrics-urls", &health])
+                .args(["--name", &format!("m{}", self.peers), "--initial-cluster", cluster])
+                .args(["--listen-metrics-urls", &health])
                 .args(options)
                 .arg("--data-dir")
                 .arg(self.folder.path())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
-        );
-        let Some(mut process) = process else { return false };
+        )
+    }
+
+    fn wait(&mut self) {
         let at = Instant::now();
         while !get(self.health, "/health").is_some_and(|answer| answer.contains("true")) {
+            let process = self.process.as_mut().unwrap();
             assert!(process.0.try_wait().unwrap().is_none(), "etcd ended");
             assert!(at.elapsed() < Duration::from_secs(60), "etcd does not answer");
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.process = Some(process);
-        true
     }
 
     /// Ends the server.

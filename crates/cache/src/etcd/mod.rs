@@ -1,21 +1,27 @@
 //! Salt's driver `etcd`: directories and values in etcd's store of version 2, and the time of each value beside it.
 
+mod members;
+
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode, Url};
 use serde::Deserialize;
 
 use crate::banks::{Answer, Failure, Outcome, Place};
 use crate::http::{self, Http, LIST, Reply, Target, VALUE};
 use crate::{Banks, Result, stamps};
+use members::Members;
 
 /// etcd's codes of errors.
 const KEY_NOT_FOUND: u32 = 100;
 const NOT_A_FILE: u32 = 102;
 const DIRECTORY_NOT_EMPTY: u32 = 108;
+
+/// The maximum length of the answer with the members of the cluster.
+const MACHINES: usize = 64 << 10;
 
 /// The server, and what is sent with each request.
 #[derive(Clone, PartialEq)]
@@ -28,6 +34,8 @@ pub struct Server {
     pub prefix: String,
     /// The end of the keys of times.
     pub suffix: String,
+    /// Whether other members of the cluster are asked when one cannot be reached.
+    pub reconnect: bool,
 }
 
 impl std::fmt::Debug for Server {
@@ -49,12 +57,14 @@ impl Server {
             headers.insert(AUTHORIZATION, http::header(&login, "etcd.password")?);
         }
         let http = Http::new(&self.target, headers, "etcd.host")?;
-        Ok(Arc::new(Etcd { http, server: self }))
+        let members = Members::new(self.target.url.clone(), self.reconnect);
+        Ok(Arc::new(Etcd { http, members, server: self }))
     }
 }
 
 struct Etcd {
     http: Http,
+    members: Members,
     server: Server,
 }
 
@@ -97,17 +107,50 @@ impl Etcd {
         query: &[(&str, &str)],
         value: Option<&str>,
     ) -> Outcome<std::result::Result<Found, Refusal>> {
-        let prefix = self.server.prefix.split('/').filter(|part| !part.is_empty());
-        let path = ["v2", "keys"].into_iter().chain(prefix).chain(bank.split('/')).chain(key);
-        let mut request = self.http.request(method, path, query);
-        if let Some(value) = value {
-            request = request.form(&[("value", value)]);
-        }
-        let reply = self.http.send(request, if key.is_some() { VALUE } else { LIST }).await?;
+        let begin = |member: Url| {
+            let prefix = self.server.prefix.split('/').filter(|part| !part.is_empty());
+            let path = ["v2", "keys"].into_iter().chain(prefix).chain(bank.split('/')).chain(key);
+            let request = self.http.request(method.clone(), member, path, query);
+            value.into_iter().fold(request, |request, value| request.form(&[("value", value)]))
+        };
+        let reply = self.reach(begin, if key.is_some() { VALUE } else { LIST }).await?;
         if reply.status.is_success() {
             return serde_json::from_slice(&reply.body).map(Ok).map_err(|error| reply.malformed(error));
         }
         serde_json::from_slice(&reply.body).map(Err).map_err(|_| refused_without_code(&reply))
+    }
+
+    /// Sends a request to the current member, or to the next one that can be reached.
+    async fn reach(&self, begin: impl Fn(Url) -> RequestBuilder, most: usize) -> Outcome<Reply> {
+        let (mut member, mut left) = self.members.current();
+        loop {
+            match self.http.send(begin(member.clone()), most).await {
+                Err(failure) if failure.is_unreached() && left > 1 => {
+                    self.members.leave(&member);
+                    (member, left) = (self.members.current().0, left - 1);
+                }
+                Err(failure) => return Err(failure),
+                Ok(reply) => {
+                    self.learn(&member).await;
+                    return Ok(reply);
+                }
+            }
+        }
+    }
+
+    /// Asks a member for the others, once. Without an answer it stays the only one: a proxy may not know them.
+    async fn learn(&self, member: &Url) {
+        if !self.members.must_learn() {
+            return;
+        }
+        let request = self.http.request(Method::GET, member.clone(), ["v2", "machines"], &[]);
+        match self.http.send(request, MACHINES).await {
+            Ok(reply) if reply.status.is_success() => {
+                self.members.learn(member, &String::from_utf8_lossy(&reply.body));
+            }
+            Ok(reply) => tracing::debug!("etcd names no members of its cluster: {}", reply.failure()),
+            Err(failure) => tracing::debug!("etcd names no members of its cluster: {failure}"),
+        }
     }
 
     async fn write(&self, bank: &str, key: &str, value: &str) -> Outcome<()> {
@@ -215,6 +258,7 @@ impl Banks for Etcd {
     }
 
     fn reconnect(&self) {
-        // A connection whose request was abandoned is closed with it.
+        // The connection was closed with its request, which took too long. Another member may be faster.
+        self.members.leave(&self.members.current().0);
     }
 }
