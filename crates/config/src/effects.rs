@@ -45,7 +45,6 @@ use Side::{Both, Master, Minion};
 /// Options that restrict who may do what and cannot be enforced.
 const REFUSED: &[(Side, &str, &[&str])] = &[
     (Minion, "running commands through sudo as another user is not supported", &["sudo_user"]),
-    (Master, "access lists that a Python module computes are not supported", &["eauth_acl_module"]),
     (
         Both,
         "plug-ins of this kind cannot be disabled",

@@ -238,7 +238,7 @@ fn restrictions_that_cannot_be_enforced_stop_the_start() {
     assert_eq!(refused, refusal("disable_renders", 2, "plug-ins of this kind cannot be disabled"));
     let (refused, _) = loaded(Role::Minion, "sudo_user: ops\nid: a\n");
     assert_eq!(refused, refusal("sudo_user", 1, "running commands through sudo as another user is not supported"));
-    let (refused, _) = loaded(Role::Master, "eauth_acl_module: mine\nid: a\n");
+    let (refused, _) = loaded(Role::Master, "disable_auths: [pam]\nid: a\n");
     assert!(refused.is_err());
     for empty in ["sudo_user: ''", "disable_renders: []"] {
         assert_eq!(loaded(Role::Minion, &format!("id: a\n{empty}\n")).0, Ok(()), "{empty} forbids nothing");
