@@ -31,12 +31,12 @@ pub async fn latest(view: &View<'_>) -> Result<Answer, Failure> {
     let listed = part(view.fleet.jobs(&query).await, |page| {
         html! {
             div.scroll { table {
-                thead { tr { th { "Begun" } th { "Run" } th.wide-only { "Target" } th.num { "Returned" } th { "State" } } }
+                thead { tr { th { "Started" } th { "Run" } th.wide-only { "Target" } th.num { "Returned" } th { "State" } } }
                 tbody { @for job in &page.items { tr {
                     td { a href={ (view.base) "/highstate/" (text::in_path(&job.jid)) } { @match &job.start { Some(start) => { (view.when(start)) } None => { (inline(&job.jid)) } } } }
                     td { (super::view::call(job)) }
                     td.wide-only { code { (text::brief(&super::view::target(&job.tgt), 40)) } }
-                    td.num { (text::count(job.counts.returned as usize)) span.muted { " / " (text::count(job.counts.expected as usize)) } (layout::bar(&super::view::parts(job), false)) }
+                    td.num { (super::view::progress(job)) }
                     td { (super::view::state(job)) }
                 } } }
             } }
@@ -93,7 +93,7 @@ fn turns(here: &str, fields: &Fields, page: &Page<ReturnRow>) -> Markup {
 
 /// The outcomes of a run.
 struct Matrix {
-    /// The states in the order of the run: the key, and one of its rows.
+    /// The states in the order of the run, each by its first row.
     states: Vec<StateRow>,
     /// Minions with equal outcomes, and the outcome of each state; `None` where a minion has no such state.
     rows: Vec<(Vec<String>, Vec<Option<Outcome>>)>,
@@ -105,7 +105,7 @@ struct Matrix {
 
 impl Matrix {
     fn of(returns: &[ReturnRow]) -> Self {
-        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
         let (mut states, mut minions, mut broken) = (Vec::new(), Vec::new(), BTreeMap::<String, Vec<String>>::new());
         for row in returns {
             let Some(read) = states::read(&row.returned) else {
@@ -113,7 +113,7 @@ impl Matrix {
                 continue;
             };
             for state in &read {
-                places.entry(state.key.clone()).or_insert_with(|| {
+                places.entry(state.column()).or_insert_with(|| {
                     states.push(state.clone());
                     states.len() - 1
                 });
@@ -124,10 +124,11 @@ impl Matrix {
         for (id, read) in minions {
             let mut outcomes = vec![None; states.len()];
             for state in read {
-                let (place, outcome) = (places[&state.key], state.outcome());
-                outcomes[place] = Some(outcome);
+                let (place, outcome) = (places[&state.column()], state.outcome());
+                // A state with several names is as good as the worst of them.
+                outcomes[place] = Some(outcomes[place].map_or(outcome, |other: Outcome| other.min(outcome)));
                 if outcome != Outcome::Good {
-                    let key = (outcome, place, state.comment.clone(), readable(&state.changes));
+                    let key = (outcome, place, state.comment.clone(), state.changed());
                     told.entry(key).or_insert_with(|| (place, state, Vec::new())).2.push(id.clone());
                 }
             }
@@ -154,15 +155,15 @@ fn grid(view: &View<'_>, matrix: &Matrix, all: bool) -> Markup {
         section.card id="matrix" data-part {
             header {
                 h2 { (matrix.rows.iter().map(|(ids, _)| ids.len()).sum::<usize>()) " minions, " (matrix.states.len()) " states" }
-                span.more.muted { "✓ good, ± changed, ? would change, ✕ failed"
-                    @if hidden > 0 { "; " (hidden) " states that are good everywhere are left out" } }
+                span.more.muted { "✓ ok, ± changed, ? would change, ✕ failed"
+                    @if hidden > 0 { "; " (hidden) " states that are ok everywhere are hidden" } }
             }
             @if matrix.rows.is_empty() { div.empty { "No minion has returned states yet." } }
-            @else if shown.is_empty() { div.empty { "All states are good on all minions." } }
+            @else if shown.is_empty() { div.empty { "All states are ok on all minions." } }
             @else {
                 div.scroll { table.matrix {
                     thead { tr { th { "Minions" } @for place in shown { @let state = &matrix.states[*place];
-                        th scope="col" title=(text::attribute(&format!("{} {}", state.function(), state.name))) { (text::brief(&state.id, 32)) } } } }
+                        th scope="col" title=(text::attribute(&format!("{} ({})", state.id, state.function()))) { (text::brief(&state.id, 32)) } } } }
                     tbody { @for (ids, outcomes) in &matrix.rows { tr {
                         th scope="row" title=(text::attribute(&ids[..ids.len().min(50)].join(" "))) {
                             a href=(view.minion(&ids[0])) { (text::brief(&ids[0], 28)) } @if ids.len() > 1 { span.muted { " +" (ids.len() - 1) } } }
@@ -178,7 +179,7 @@ fn grid(view: &View<'_>, matrix: &Matrix, all: bool) -> Markup {
 fn cell(place: usize, outcome: Option<Outcome>) -> Markup {
     match outcome {
         None => html! { span.cell title="not on these minions" { "·" } },
-        Some(outcome @ Outcome::Good) => html! { span.cell.ok title="good" { (outcome.sign()) } },
+        Some(outcome @ Outcome::Good) => html! { span.cell.ok title="ok" { (outcome.sign()) } },
         Some(outcome) => {
             let (look, word) = outcome.words();
             html! { a.cell.(look) href={ "#state-" (place) } title=(word) { (outcome.sign()) } }
@@ -198,7 +199,7 @@ fn details(view: &View<'_>, matrix: &Matrix) -> Markup {
     };
     html! {
         @if !matrix.broken.is_empty() {
-            section.card { header { h2 { "No states: rendering failed, or something else" } }
+            section.card { header { h2 { "Returned no states" } }
                 @for (text, minions) in matrix.broken.iter().take(20) { div.group { (ids(minions)) (output::text(text, None)) } } }
         }
         @if !matrix.told.is_empty() {

@@ -75,10 +75,10 @@ fn counts(view: &View<'_>, job: &JobHead, failed: bool) -> Markup {
                 ul.legend {
                     li { (state(job)) }
                     li { b { (number(counts.returned)) } " of " b { (number(counts.expected)) } " returned" }
-                    li { span.dot.bad {} b { (number(counts.failed)) } " failed"
+                    li { span.dot.bad[counts.failed > 0] {} b { (number(counts.failed)) } " failed"
                         @if counts.failed > 0 && !failed { " " a href={ (here) "?failed=1" } { "only these" } } }
                     @if counts.running > 0 { li { span.dot {} b { (number(counts.running)) } " running" } }
-                    li { span.dot.warn {} b { (number(counts.silent)) } " silent"
+                    li { span.dot.warn[counts.silent > 0] {} b { (number(counts.silent)) } " silent"
                         @if counts.silent + counts.running > 0 { " " a href={ (here) "?who=1" } { "which?" } } }
                     @if failed { li { a href=(here) { "Show all returns" } } }
                 }
@@ -86,7 +86,7 @@ fn counts(view: &View<'_>, job: &JobHead, failed: bool) -> Markup {
                 dl.facts {
                     dt { "Target" } dd { code { (text::brief(&target(&job.tgt), 300)) } " " span.muted { (inline(&job.tgt_type)) } }
                     dt { "User" } dd { (inline(&job.user)) }
-                    @if let Some(start) = &job.start { dt { "Begun" } dd { (view.when(start)) @if let Some(end) = &job.end { " – " (view.when(end)) } } }
+                    @if let Some(start) = &job.start { dt { "Started" } dd { (view.when(start)) @if let Some(end) = &job.end { " – " (view.when(end)) } } }
                 }
             }
         }
@@ -145,7 +145,7 @@ fn comparable(value: &Value) -> String {
     match states::read(value) {
         Some(rows) => rows
             .iter()
-            .map(|row| format!("{}\0{:?}\0{}\0{}\n", row.key, row.result, row.comment, readable(&row.changes)))
+            .map(|row| format!("{}\0{:?}\0{}\0{}\n", row.key, row.result, row.comment, row.changed()))
             .collect(),
         None => readable(value),
     }
@@ -179,22 +179,22 @@ fn groups(
     html! {
         section.card id="returns" data-part {
             header {
-                h2 { (text::count(page.items.len())) @if page.items.len() == 1 { " return" } @else { " returns, " (text::count(groups.len())) " different" } }
-                @if !failed.is_empty() && failed.len() < ROWS { a.more href=(again(&failed.join(","), "list")) { "Run again where it failed" } }
+                h2 { (text::count(page.items.len())) @if page.items.len() == 1 { " return" } @else { " returns, " @if groups.len() == 1 { "all equal" } @else { (text::count(groups.len())) " different" } } }
+                @if !failed.is_empty() && failed.len() < ROWS { a.more href=(again(&failed.join(","), "list")) { "Run again on failed minions" } }
             }
             @for (number, (group, fits)) in groups.iter().zip(fits).enumerate() { (shown(view, jid, group, number, fits)) }
-            div.pages {
+            @if page.next.is_some() || fields.get("after").is_some() { div.pages {
                 span.where {}
                 @if fields.get("after").is_some() { a.button href={ (view.job(jid)) "?" (fields.with("after", None)) } { "First page" } }
                 @if let Some(next) = &page.next { a.button href={ (view.job(jid)) "?" (fields.with("after", Some(next))) } { "Next" } }
-            }
+            } }
         }
     }
 }
 
 fn shown(view: &View<'_>, jid: &str, group: &Group<'_>, number: usize, fits: bool) -> Markup {
     let whole = format!("{}/returns/{}", view.job(jid), text::in_path(&group.first.id));
-    let (look, word) = if group.first.success { ("ok", "good") } else { ("bad", "failed") };
+    let (look, word) = if group.first.success { ("ok", "ok") } else { ("bad", "failed") };
     html! {
         div.group {
             div.title {

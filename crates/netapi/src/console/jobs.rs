@@ -13,7 +13,7 @@ use crate::fleet::JobQuery;
 const ROWS: usize = 50;
 
 /// The tabs.
-const TABS: [(&str, &str); 4] = [("", "All"), ("running", "Running"), ("failed", "Not all good"), ("done", "Done")];
+const TABS: [(&str, &str); 4] = [("", "All"), ("running", "Running"), ("failed", "Failed or silent"), ("done", "Done")];
 
 /// Shows a page of jobs.
 ///

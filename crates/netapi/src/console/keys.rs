@@ -17,7 +17,7 @@ const ROWS: usize = 200;
 
 /// The states of keys: the name, the title of the tab, the class in requests to the master, and how it looks.
 const STATES: [(&str, &str, &str, &str); 4] = [
-    ("pending", "Waiting", "minions_pre", "warn"),
+    ("pending", "Pending", "minions_pre", "warn"),
     ("accepted", "Accepted", "minions", "ok"),
     ("rejected", "Rejected", "minions_rejected", "bad"),
     ("denied", "Denied", "minions_denied", "bad"),
@@ -76,7 +76,7 @@ fn listed(base: &str, wanted: &str, fields: &Fields, page: &Page<KeyRow>) -> Mar
             div.card id="keys" data-part { div.empty {
                 @match (wanted, fields.get("q")) {
                     (_, Some(_)) => { "No key matches." }
-                    ("pending", None) => { "No key waits. A new minion appears here when it has called a master." }
+                    ("pending", None) => { "No key is pending. A new minion appears here after its first sign-in." }
                     _ => { "No keys." }
                 }
             } }
@@ -89,14 +89,14 @@ fn listed(base: &str, wanted: &str, fields: &Fields, page: &Page<KeyRow>) -> Mar
             header {
                 div.line {
                     @for (act, title) in acts {
-                        button.main[*act == "accept"].danger[*act == "delete"] name="act" value=(act) { (title) " the marked" }
+                        button.main[*act == "accept"].danger[*act == "delete"] name="act" value=(act) { (title) " selected" }
                     }
                 }
-                span.more.muted { "Counts on all masters. Compare fingerprints with " code { "salt-call key.finger" } " on the minion." }
+                span.more.muted { "Applies to all masters. Compare fingerprints with " code { "salt-call --local key.finger" } " on the minion." }
             }
             div.scroll { table {
                 thead { tr {
-                    th.check { input type="checkbox" data-all aria-label="Mark all"; }
+                    th.check { input type="checkbox" data-all aria-label="Select all"; }
                     th { "Minion" } th { "Fingerprint" } th { span.hidden { "Actions" } }
                 } }
                 tbody { @for key in &page.items { (row(base, wanted, acts, key)) } }
@@ -110,7 +110,7 @@ fn row(base: &str, wanted: &str, acts: &[(&str, &str)], key: &KeyRow) -> Markup 
     let chosen = Chosen::of(key).packed();
     html! {
         tr {
-            td.check { input type="checkbox" name="key" value=(chosen) aria-label={ "Mark " (text::attribute(&key.id)) }; }
+            td.check { input type="checkbox" name="key" value=(chosen) aria-label={ "Select " (text::attribute(&key.id)) }; }
             th { @if wanted == "accepted" { a href={ (base) "/minions/" (text::in_path(&key.id)) } { (inline(&key.id)) } } @else { (inline(&key.id)) } }
             td { @match &key.fingerprint { Some(finger) => { span.finger { (inline(finger)) } } None => { span.muted { "The key cannot be read" } } } }
             td.nowrap {
@@ -328,6 +328,6 @@ mod tests {
         let shown = listed("/console", "pending", &fields(""), &evil).0;
         assert!(!shown.contains("<script>") && shown.contains("&lt;script&gt;<span class=\"ctl\">\\u202e</span>"));
         let none = Page { items: Vec::new(), next: None };
-        assert!(listed("/console", "pending", &fields(""), &none).0.contains("No key waits"));
+        assert!(listed("/console", "pending", &fields(""), &none).0.contains("No key is pending"));
     }
 }

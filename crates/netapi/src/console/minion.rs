@@ -11,11 +11,11 @@ use crate::failure::Failure;
 use crate::fleet::{JobQuery, MinionQuery, MinionRow};
 
 /// The grains that are shown first.
-const FIRST: [(&str, &str); 12] = [
+const FIRST: [(&str, &str); 11] = [
     ("osfinger", "System"),
     ("kernelrelease", "Kernel"),
     ("saltversion", "Version"),
-    ("fqdn", "Name of the host"),
+    ("fqdn", "Host name"),
     ("ipv4", "IPv4"),
     ("ipv6", "IPv6"),
     ("num_cpus", "Processors"),
@@ -23,7 +23,6 @@ const FIRST: [(&str, &str); 12] = [
     ("mem_total", "Memory, MiB"),
     ("virtual", "Virtual"),
     ("roles", "Roles"),
-    ("pythonversion", "Python"),
 ];
 
 /// The number of jobs that are listed.

@@ -13,7 +13,7 @@ use crate::fleet::{Highstate, MinionQuery, MinionRow, Page, Status};
 const ROWS: usize = 200;
 
 /// The tabs.
-const TABS: [(&str, &str); 4] = [("", "All"), ("up", "Connected"), ("down", "Away"), ("pending", "Waiting for a key")];
+const TABS: [(&str, &str); 4] = [("", "All"), ("up", "Connected"), ("down", "Away"), ("pending", "Pending key")];
 
 /// Shows a page of minions.
 ///
@@ -62,7 +62,7 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
 
 fn listed(view: &View<'_>, fields: &Fields, page: &Page<MinionRow>) -> Markup {
     if page.items.is_empty() && page.next.is_none() {
-        return html! { div.card id="minions" data-part { div.empty { "No minion is like that." } } };
+        return html! { div.card id="minions" data-part { div.empty { "No minion matches." } } };
     }
     let target = fields.get("target").map(str::to_owned).or_else(|| fields.get("q").map(|part| format!("*{part}*")));
     let several = page.items.iter().any(|row| !row.masters.is_empty());
@@ -107,7 +107,7 @@ pub fn status(status: Status) -> Markup {
     match status {
         Status::Up => layout::tag("ok", "up"),
         Status::Down => layout::tag("bad", "away"),
-        Status::Pending => layout::tag("warn", "key waits"),
+        Status::Pending => layout::tag("warn", "pending key"),
         Status::Rejected => layout::tag("bad", "rejected"),
         Status::Denied => layout::tag("bad", "denied"),
     }
@@ -120,6 +120,6 @@ pub fn last(view: &View<'_>, highstate: &Highstate) -> Markup {
         a href={ (view.base) "/highstate/" (text::in_path(&highstate.jid)) } { (view.ago(&highstate.time)) } " "
         @if failed > 0 { (layout::tag("bad", &format!("{failed} failed"))) }
         @else if changed > 0 { (layout::tag("info", &format!("{changed} changed"))) }
-        @else { (layout::tag("ok", &format!("{} good", highstate.total))) }
+        @else { (layout::tag("ok", &format!("{} ok", highstate.total))) }
     }
 }

@@ -35,7 +35,7 @@ pub fn summary(rows: &[StateRow]) -> Markup {
         (Outcome::Failed, "bad", "failed"),
         (Outcome::Changed, "info", "changed"),
         (Outcome::WouldChange, "warn", "would change"),
-        (Outcome::Good, "ok", "good"),
+        (Outcome::Good, "ok", "ok"),
     ];
     html! {
         @for (outcome, look, word) in of {
@@ -49,7 +49,10 @@ pub fn summary(rows: &[StateRow]) -> Markup {
 const MOST_STATES: usize = 500;
 
 fn states_table(rows: &[StateRow], whole: &str) -> Markup {
-    let (told, quiet): (Vec<&StateRow>, Vec<&StateRow>) = rows.iter().partition(|row| row.outcome() != Outcome::Good);
+    let (mut told, quiet): (Vec<&StateRow>, Vec<&StateRow>) =
+        rows.iter().partition(|row| row.outcome() != Outcome::Good);
+    // Failures first; of the same outcome, in the order of the run.
+    told.sort_by_key(|row| row.outcome());
     html! {
         p { (summary(rows)) }
         @for row in told.iter().take(MOST_STATES) { (one_state(row)) }
@@ -99,14 +102,16 @@ fn diff(difference: &str) -> Markup {
     let (part, all) = bounded(difference);
     html! {
         pre.out.diff tabindex="0" {
-            @for line in part.lines() { span.(look(line)) { (output(line)) @if line.is_empty() { " " } } }
+            @for (number, line) in part.lines().enumerate() { span.(look(number, line)) { (output(line)) @if line.is_empty() { " " } } }
         }
         @if !all { p.small.muted { "The difference is longer than is shown." } }
     }
 }
 
-fn look(line: &str) -> &'static str {
+fn look(number: usize, line: &str) -> &'static str {
     match line.as_bytes() {
+        // The names of the files.
+        [b'-' | b'+', b'-' | b'+', ..] if number < 2 => "at",
         [b'+', ..] => "add",
         [b'-', ..] => "del",
         [b'@', b'@', ..] => "at",
@@ -153,7 +158,7 @@ mod tests {
             "test_|-x_|-x_|-nop" => map! { "result" => true, "comment" => "", "changes" => map! {}, "__id__" => "x", "name" => "x", "__run_num__" => 2 },
         };
         let shown = returned(&states.into(), "/x").0;
-        for part in ["1 failed", "1 changed", "1 good", "no &lt;repo&gt;", "1 without changes", "pkg.installed"] {
+        for part in ["1 failed", "1 changed", "1 ok", "no &lt;repo&gt;", "1 without changes", "pkg.installed"] {
             assert!(shown.contains(part), "{part}");
         }
         assert!(shown.find("vim") < shown.find("motd"), "in the order of the run");

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use value::Value;
 
 use super::text::{self, brief, inline};
-use super::view::{self, View, call, part, parts, state, target};
+use super::view::{self, View, call, part, progress, state, target};
 use super::{Answer, layout};
 use crate::failure::Failure;
 use crate::fleet::{
@@ -35,7 +35,7 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
         async { Ok(view.fleet.keys(&pending).await) },
         async { Ok(view.fleet.drift(None).await) },
     )?;
-    frame.live = "salt/job/*/new salt/job/*/ret/ salt/auth salt/key salt/presence/ salt/minion/ saltern/".to_owned();
+    frame.live = "salt/job/*/new salt/job/*/ret/ salt/key salt/presence/ salt/minion/ saltern/".to_owned();
     // The table of masters says more than the strip.
     frame.masters = Vec::new();
     let body = html! {
@@ -47,21 +47,25 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
             (tile_masters(&masters, drift.as_ref().ok()))
         }
         div.grid {
-            section.card.two id="jobs" data-part {
-                header { h2 { "Latest jobs" } a.more href={ (view.base) "/jobs" } { "All jobs" } }
-                (part(jobs, |page| jobs_table(view, &page.items[..page.items.len().min(FEW)]))?)
+            div.stack.two {
+                section.card id="jobs" data-part {
+                    header { h2 { "Latest jobs" } a.more href={ (view.base) "/jobs" } { "All jobs" } }
+                    (part(jobs, |page| jobs_table(view, &page.items[..page.items.len().min(FEW)]))?)
+                }
+                section.card id="masters" data-part {
+                    header { h2 { "Masters" } }
+                    (part(masters, |masters| masters_table(view, &masters))?)
+                }
             }
-            section.card.third id="away" data-part {
-                header { h2 { "Minions away" } a.more href={ (view.base) "/minions?status=down" } { "All" } }
-                (part(minions, |preview| away(view, &preview))?)
-            }
-            section.card.two id="masters" data-part {
-                header { h2 { "Masters" } }
-                (part(masters, |masters| masters_table(view, &masters))?)
-            }
-            section.card.third id="keys" data-part {
-                header { h2 { "Pending keys" } a.more href={ (view.base) "/keys" } { "All keys" } }
-                (part(keys, |keys| pending_keys(view, &keys))?)
+            div.stack.third {
+                section.card id="keys" data-part {
+                    header { h2 { "Pending keys" } a.more href={ (view.base) "/keys" } { "All keys" } }
+                    (part(keys, |keys| pending_keys(view, &keys))?)
+                }
+                section.card id="away" data-part {
+                    header { h2 { "Minions away" } a.more href={ (view.base) "/minions?status=down" } { "All" } }
+                    (part(minions, |preview| away(view, &preview))?)
+                }
             }
             @if let Ok(drift) = &drift {
                 @if !drift.kinds.is_empty() { (drift_card(view, drift)) }
@@ -90,7 +94,7 @@ fn tile_keys(view: &View<'_>, keys: &Result<Page<KeyRow>, Failure>) -> Markup {
         a.tile.warn[waits] href={ (view.base) "/keys" } {
             div.what { "Pending keys" }
             div.big { (page.items.len()) @if page.next.is_some() { "+" } }
-            div.small.muted { @if waits { "compare and accept" } @else { "none" } }
+            div.small.muted { @if waits { "compare and accept them" } @else { "none" } }
         }
     }
 }
@@ -173,14 +177,14 @@ pub fn jobs_table(view: &View<'_>, jobs: &[JobHead]) -> Markup {
     }
     html! {
         div.scroll { table {
-            thead { tr { th { "Begun" } th { "Function" } th.wide-only { "Target" } th.wide-only { "User" } th.num { "Returned" } th { "State" } } }
+            thead { tr { th { "Started" } th { "Function" } th.wide-only { "Target" } th.wide-only { "User" } th.num { "Returned" } th { "State" } } }
             tbody { @for job in jobs {
                 tr {
                     td { a href=(view.job(&job.jid)) title=(text::attribute(&job.jid)) { @match &job.start { Some(start) => (view.when(start)), None => (inline(&job.jid)) } } }
                     td { (call(job)) }
                     td.wide-only { code { (brief(&target(&job.tgt), 40)) } @if job.tgt_type != "glob" { " " span.muted.small { (inline(&job.tgt_type)) } } }
                     td.wide-only { (brief(&job.user, 24)) }
-                    td.num { (text::count(job.counts.returned as usize)) span.muted { " / " (text::count(job.counts.expected as usize)) } (layout::bar(&parts(job), false)) }
+                    td.num { (progress(job)) }
                     td { (state(job)) }
                 }
             } }
@@ -240,7 +244,7 @@ fn master_state(row: &MasterRow) -> Markup {
 
 fn pending_keys(view: &View<'_>, keys: &Page<KeyRow>) -> Markup {
     if keys.items.is_empty() {
-        return html! { div.empty { "No key waits." } };
+        return html! { div.empty { "No key is pending." } };
     }
     html! {
         table { tbody { @for key in &keys.items {

@@ -22,7 +22,7 @@ impl Outcome {
             Outcome::Failed => ("bad", "failed"),
             Outcome::WouldChange => ("warn", "would change"),
             Outcome::Changed => ("info", "changed"),
-            Outcome::Good => ("ok", "good"),
+            Outcome::Good => ("ok", "ok"),
         }
     }
 
@@ -40,7 +40,7 @@ impl Outcome {
 /// A state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateRow {
-    /// The key in the return, which names the state on all minions.
+    /// The key in the return.
     pub key: String,
     /// The id in the sls file.
     pub id: String,
@@ -64,6 +64,20 @@ impl StateRow {
     /// Returns the function as sls files write it.
     pub fn function(&self) -> String {
         format!("{}.{}", self.module.0, self.module.1)
+    }
+
+    /// Returns what names the state on all minions: names often have a part that differs.
+    pub fn column(&self) -> (String, String) {
+        (self.function(), self.id.clone())
+    }
+
+    /// Returns the changes as text, without what differs by chance, so that equal changes of minions are equal.
+    pub fn changed(&self) -> String {
+        let mut changes = self.changes.clone();
+        if let Some(map) = changes.as_map_mut() {
+            map.remove("pid");
+        }
+        super::text::readable(&changes)
     }
 
     /// Returns what became of it.
@@ -140,7 +154,7 @@ mod tests {
             );
             rows[0].outcome()
         };
-        assert_eq!(outcome(false.into(), map! { "a" => 1 }.into()), Outcome::Failed);
+        assert_eq!(outcome(false.into(), map! { "a" => 1, "pid" => 7 }.into()), Outcome::Failed);
         assert_eq!(outcome(Value::Null, map! {}.into()), Outcome::WouldChange);
         assert_eq!(outcome(true.into(), map! { "a" => 1 }.into()), Outcome::Changed);
         assert_eq!(outcome(true.into(), map! {}.into()), Outcome::Good);

@@ -137,12 +137,22 @@ pub fn bounded(text: &str) -> (&str, bool) {
 pub fn readable(value: &Value) -> String {
     match value {
         Value::Str(text) => text.clone(),
+        // Such as what went wrong when states were rendered.
+        Value::List(items) if has_lines(items) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+        }
         other => {
             let style = yaml::Style { sort_keys: false, width: 120, ..yaml::Style::from(yaml::Flow::Block) };
             let text = yaml::dump_with(other, style).unwrap_or_else(|error| error.to_string());
             text.trim_end().trim_end_matches("\n...").to_owned()
         }
     }
+}
+
+/// Returns whether a list has nothing but texts, of which one has several lines.
+fn has_lines(items: &[Value]) -> bool {
+    let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+    texts.is_some_and(|texts| texts.iter().any(|text| text.contains('\n')))
 }
 
 /// Writes the arguments of a function in one line.
@@ -238,6 +248,7 @@ mod tests {
     fn values_are_readable() {
         assert_eq!(readable(&"a\nb".into()), "a\nb");
         assert_eq!(readable(&true.into()), "true");
+        assert_eq!(readable(&list!["failed:\n  line", "more"]), "failed:\n  line\nmore");
         assert_eq!(readable(&map! { "b" => 1, "a" => list![2] }.into()), "b: 1\na:\n- 2");
         let with_names = [Value::from("nginx"), "a b".into(), map! { "test" => true, "__kwarg__" => true }.into()];
         assert_eq!(arguments(&with_names), "nginx \"a b\" test=True");

@@ -26,7 +26,7 @@ const DONE: [(&str, &str); 5] = [
     ("accepted", "Accepted"),
     ("rejected", "Rejected"),
     ("deleted", "Deleted"),
-    ("changed", "Not done for keys that have changed since the page was made"),
+    ("changed", "Some keys have changed since the page was loaded, and were left alone"),
     ("kill", "The minions are told to end the job"),
 ];
 
@@ -161,8 +161,8 @@ fn done(query: &Fields) -> Option<(&'static str, String)> {
     Some(match (code, count) {
         ("kill", _) => ("ok", format!("{words}.")),
         ("changed", _) => ("warn", format!("{words}. Compare the fingerprints again.")),
-        (_, Some(1)) => ("ok", format!("{words} 1 key, on all masters.")),
-        (_, count) => ("ok", format!("{words} {} keys, on all masters.", count.unwrap_or_default())),
+        (_, Some(1)) => ("ok", format!("{words} 1 key on all masters.")),
+        (_, count) => ("ok", format!("{words} {} keys on all masters.", count.unwrap_or_default())),
     })
 }
 
@@ -249,6 +249,18 @@ pub fn state(job: &JobHead) -> Markup {
     }
 }
 
+/// Shows how many minions have returned, as numbers and as a bar. A runner has none.
+pub fn progress(job: &JobHead) -> Markup {
+    let counts = &job.counts;
+    html! {
+        @if counts.expected == 0 { span.muted { "–" } }
+        @else {
+            (text::count(counts.returned as usize)) span.muted { " / " (text::count(counts.expected as usize)) }
+            (layout::bar(&parts(job), false))
+        }
+    }
+}
+
 /// Returns the parts of the bar of a job: good, failed, silent, running.
 pub fn parts(job: &JobHead) -> [(&'static str, usize); 4] {
     let counts = &job.counts;
@@ -267,9 +279,9 @@ mod tests {
     #[test]
     fn what_was_done_is_said_in_known_words() {
         let done = |query: &str| done(&Fields::parse(query.as_bytes()).unwrap());
-        assert_eq!(done("done=accepted&count=1"), Some(("ok", "Accepted 1 key, on all masters.".to_owned())));
+        assert_eq!(done("done=accepted&count=1"), Some(("ok", "Accepted 1 key on all masters.".to_owned())));
         assert_eq!(done("done=<b>&count=1"), None);
-        assert_eq!(done("done=deleted&count=<b>").unwrap().1, "Deleted 0 keys, on all masters.");
+        assert_eq!(done("done=deleted&count=<b>").unwrap().1, "Deleted 0 keys on all masters.");
     }
 
     #[test]

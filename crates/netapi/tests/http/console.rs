@@ -1,8 +1,8 @@
 //! The console: who gets in, what browsers are told, and forms.
 
-use crate::support::{Answer, FRED, Running};
+use crate::support::{Answer, FRED, Running, WILMA};
 use serde_json::json;
-use value::map;
+use value::{list, map};
 
 const PAGES: [&str; 9] = ["/", "/minions", "/keys", "/jobs", "/highstate", "/events", "/run", "/access", "/nosuch"];
 
@@ -143,4 +143,69 @@ async fn the_console_can_be_switched_off_and_has_the_prefix() {
     let page = get(&running, "/salt/console/login", "").await;
     assert!(page.body.contains("action=\"/salt/console/login\"") && page.body.contains("\"/salt/console/assets/"));
     assert_eq!(get(&running, "/salt/", "").await.header("location"), Some("/salt/console/"));
+}
+
+/// The other parts of a page, which the user may see.
+fn fleet(running: &Running, state: &str) {
+    let key = |id: &str, finger: &str| map! { "id" => id, "state" => state, "fingerprint" => finger };
+    let keys = list![key("web1", "aa:bb"), key("<script>alert(1)</script>\u{202e}", "cc:dd")];
+    running.expect_fleet("keys", map! { "items" => keys, "next" => value::Value::Null });
+    let masters = list![
+        map! { "name" => "m1", "state" => "here", "minions" => 2 },
+        map! { "name" => "m2", "state" => "away", "reason" => "no answer" }
+    ];
+    let set = map! {
+        "cluster_id" => "harbor", "masters" => masters, "others" => list![], "keys" => map! {}, "once" => value::Value::Null,
+    };
+    running.expect_fleet("masters", set);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_accepted_as_it_was_seen_and_on_all_masters() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    fleet(&running, "pending");
+    let page = get(&running, "/console/keys", &session).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    assert_strict(&page, "keys");
+    assert!(page.body.contains("aa:bb") && page.body.contains("value=\"accept|pending|aa:bb|web1\""));
+    assert!(
+        page.body.contains("&lt;script&gt;") && page.body.contains("\\u202e") && !page.body.contains("<script>alert")
+    );
+    assert!(page.body.contains("m2") && page.body.contains("away"), "all masters are in the strip");
+    let found = map! { "data" => map! { "return" => map! { "minions_pre" => map! { "web1" => "aa:bb" } } } };
+    running.expect_answer(found.clone());
+    let accept = "one=accept%7Cpending%7Caa%3Abb%7Cweb1";
+    let done = post(&running, "/console/keys", &session, "{self}", accept).await;
+    assert_eq!(
+        (done.status, done.header("location")),
+        (303, Some("/console/keys?state=pending&done=accepted&count=1"))
+    );
+    let calls: Vec<String> = running.asked().iter().filter_map(|load| load.get_str("fun").map(str::to_owned)).collect();
+    assert_eq!(calls, ["key.finger", "key.accept_dict"]);
+    // Another key has come under the same id.
+    running.expect_answer(found);
+    let changed = post(&running, "/console/keys", &session, "{self}", "one=accept%7Cpending%7Cee%3Aff%7Cweb1").await;
+    assert_eq!(changed.header("location"), Some("/console/keys?state=pending&done=changed&count=0"));
+    // A deletion is confirmed first.
+    drop(running.asked());
+    let ask = post(&running, "/console/keys", &session, "{self}", "act=delete&key=pending%7Caa%3Abb%7Cweb1").await;
+    assert!(ask.status == 200 && ask.body.contains("Delete 1 key") && ask.body.contains("name=\"confirmed\""));
+    assert!(running.asked().is_empty(), "nobody is asked to delete it yet");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_few_rights_sees_pages_that_say_so() {
+    let running = Running::start().await;
+    let session = running.log_in(WILMA).await;
+    for page in PAGES {
+        let answer = get(&running, &format!("/console{page}"), &session).await;
+        assert_strict(&answer, page);
+        let expected = if page == "/nosuch" { 404 } else { 200 };
+        assert_eq!(answer.status, expected, "{page}");
+        if !["/nosuch", "/events", "/run"].contains(&page) {
+            assert!(answer.body.contains("Your list does not grant it"), "{page}: {}", answer.body);
+        }
+    }
+    assert_eq!(get(&running, "/console/jobs/20261126160511953300", &session).await.status, 403);
 }

@@ -422,7 +422,7 @@ fn wheel(expected: Value) -> Value {
         let data = map! { "jid" => jid.clone() };
         return map! { "tag" => expected.get("tag").cloned().unwrap(), "data" => data }.into();
     }
-    let data = reversed(expected.get("data").and_then(Value::as_map).unwrap());
+    let data = expected.get("data").and_then(Value::as_map).map(reversed).unwrap_or_default();
     map! { "tag" => expected.get("tag").cloned().unwrap_or_default(), "data" => data }.into()
 }
 
