@@ -1,4 +1,4 @@
-//! The minion data cache in etcd: a master of Salt and one of ours share it, or a set of ours.
+//! The minion data cache on a server: a master of Salt and one of ours share it, or a set of ours.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -11,24 +11,41 @@ use interop::{Daemon, Master, Minion, Program, Salt, Sandbox, clients, missing, 
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const CLIENT_PORT: u16 = 2379;
-const PEER_PORT: u16 = 2380;
+const ETCD_PORT: u16 = 2379;
+const ETCD_PEER_PORT: u16 = 2380;
+const REDIS_PORT: u16 = 6379;
 /// The port for other masters of a set.
 const POOL_PORT: u16 = 4520;
 
 /// The minion of the real master and that of ours.
 const BOTH: [&str; 2] = ["theirs", "ours"];
 
+/// A server with the data of minions.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Etcd,
+    Redis,
+}
+
 #[test]
 fn masters_of_salt_and_of_ours_share_the_data_of_minions_in_etcd() {
-    if missing(&["3008.5"]) || missing_etcd() {
+    share_the_data_of_minions(Kind::Etcd);
+}
+
+#[test]
+fn masters_of_salt_and_of_ours_share_the_data_of_minions_in_redis() {
+    share_the_data_of_minions(Kind::Redis);
+}
+
+fn share_the_data_of_minions(kind: Kind) {
+    if missing(&["3008.5"]) || kind.is_missing() {
         return;
     }
-    scenario("the minion data cache in etcd", |sandbox| {
+    scenario(&format!("the minion data cache in {}", kind.name()), |sandbox| {
         let (ours, real) = (Salt::ours()?, Salt::real("3008.5").context("checked above")?);
-        let address = sandbox.address(&[CLIENT_PORT, PEER_PORT]);
-        let mut etcd = start_etcd(sandbox, address)?;
-        let masters = [start_master(&real, "m1", address, sandbox)?, start_master(&ours, "m2", address, sandbox)?];
+        let (address, mut server) = kind.start(sandbox)?;
+        let start = |salt, name| start_master(salt, name, (kind, address), sandbox);
+        let masters = [start(&real, "m1")?, start(&ours, "m2")?];
         let [theirs, own] = BOTH;
         let _theirs = start_minion(&real, theirs, &masters[0], sandbox)?;
         let _ours = start_minion(&ours, own, &masters[1], sandbox)?;
@@ -55,20 +72,19 @@ fn masters_of_salt_and_of_ours_share_the_data_of_minions_in_etcd() {
         let mine = masters[0].ask("theirs", &["mine.get", "theirs", "test.echo"])?;
         ensure!(mine == json!({}), "a mine that was removed is still read: {mine}");
 
-        etcd.kill();
-        jobs_go_on_without(address, &masters[1])
+        server.kill();
+        jobs_go_on_without((kind, address), &masters[1])
     });
 }
 
 #[test]
 fn a_set_of_masters_keeps_the_data_of_minions_in_etcd_only() {
-    if missing_etcd() {
+    if Kind::Etcd.is_missing() {
         return;
     }
     scenario("a set of masters with the minion data cache in etcd", |sandbox| {
         let ours = Salt::ours()?;
-        let address = sandbox.address(&[CLIENT_PORT, PEER_PORT]);
-        let _etcd = start_etcd(sandbox, address)?;
+        let (address, _etcd) = Kind::Etcd.start(sandbox)?;
         let pair = Master::make_key_pair(&ours, sandbox)?;
         let member = |name: &str| {
             let master = Master::build(&ours, name).key_pair(&pair).option("id", format!("{name}_master"));
@@ -97,45 +113,95 @@ fn a_set_of_masters_keeps_the_data_of_minions_in_etcd_only() {
 
 /// Returns everything in etcd, as it answers.
 fn stored(etcd: Ipv4Addr) -> Result<String> {
-    let mut stream = TcpStream::connect((etcd, CLIENT_PORT)).context("failed to connect to etcd")?;
+    let mut stream = TcpStream::connect((etcd, ETCD_PORT)).context("failed to connect to etcd")?;
     write!(stream, "GET /v2/keys/?recursive=true HTTP/1.0\r\n\r\n").context("failed to ask etcd")?;
     let mut text = String::new();
     stream.read_to_string(&mut text).context("failed to read from etcd")?;
     Ok(text)
 }
 
-fn missing_etcd() -> bool {
-    let there = std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("etcd").is_file()));
-    if !there || clients("etcd").is_none() {
-        let sentence = "etcd, or its Python client, is not installed";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}; `cargo xtask test` installs both");
-        println!("skipped: {sentence}; `cargo xtask test` installs both");
-        return true;
+impl Kind {
+    /// Returns the value of the option `cache`, which is also the name of the Python client.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Etcd => "etcd",
+            Kind::Redis => "redis",
+        }
     }
-    false
-}
 
-fn start_etcd(sandbox: &Sandbox, address: Ipv4Addr) -> Result<Daemon> {
-    let [own, peers] = [CLIENT_PORT, PEER_PORT].map(|port| format!("http://{address}:{port}"));
-    let folder = sandbox.folder("etcd")?;
-    let etcd = Program::new(sandbox, Path::new("etcd"))
-        .args(["--name", "one", "--enable-v2", "--listen-client-urls", &own, "--advertise-client-urls", &own])
-        .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
-        .args(["--initial-cluster", &format!("one={peers}")])
-        .arg_dir("--data-dir", &folder.join("data"))
-        .start(&folder.join("etcd.out"))?;
-    // It listens once it has a leader.
-    until("etcd to listen", PATIENCE, || TcpStream::connect((address, CLIENT_PORT)).is_ok())?;
-    Ok(etcd)
+    /// Returns the option that names the server.
+    fn option(self) -> &'static str {
+        match self {
+            Kind::Etcd => "etcd.host",
+            Kind::Redis => "cache.redis.host",
+        }
+    }
+
+    /// Returns the address as our log shows it.
+    fn shown(self, address: Ipv4Addr) -> String {
+        match self {
+            Kind::Etcd => format!("http://{address}:{ETCD_PORT}"),
+            Kind::Redis => format!("{address}:{REDIS_PORT}"),
+        }
+    }
+
+    fn is_missing(self) -> bool {
+        let program = if self == Kind::Etcd { "etcd" } else { "redis-server" };
+        let there = std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()));
+        if !there || clients(self.name()).is_none() {
+            let sentence = format!("{program}, or its Python client, is not installed");
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}; `cargo xtask test` installs both");
+            println!("skipped: {sentence}; with CI=true `cargo xtask test` installs both");
+            return true;
+        }
+        false
+    }
+
+    /// Starts a server at an address of its own.
+    fn start(self, sandbox: &Sandbox) -> Result<(Ipv4Addr, Daemon)> {
+        let folder = sandbox.folder(self.name())?;
+        let captured = folder.join("server.out");
+        let (address, port, server) = match self {
+            Kind::Etcd => {
+                let address = sandbox.address(&[ETCD_PORT, ETCD_PEER_PORT]);
+                let [own, peers] = [ETCD_PORT, ETCD_PEER_PORT].map(|port| format!("http://{address}:{port}"));
+                let etcd = Program::new(sandbox, Path::new("etcd"))
+                    .args([
+                        "--name",
+                        "one",
+                        "--enable-v2",
+                        "--listen-client-urls",
+                        &own,
+                        "--advertise-client-urls",
+                        &own,
+                    ])
+                    .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+                    .args(["--initial-cluster", &format!("one={peers}")])
+                    .arg_dir("--data-dir", &folder.join("data"));
+                (address, ETCD_PORT, etcd)
+            }
+            Kind::Redis => {
+                let address = sandbox.address(&[REDIS_PORT]);
+                let redis = Program::new(sandbox, Path::new("redis-server"))
+                    .args(["--bind", &address.to_string(), "--port", &REDIS_PORT.to_string(), "--save", ""])
+                    .arg_dir("--dir", &folder);
+                (address, REDIS_PORT, redis)
+            }
+        };
+        let server = server.start(&captured)?;
+        // Neither listens before it can answer.
+        until("the server to listen", PATIENCE, || TcpStream::connect((address, port)).is_ok())?;
+        Ok((address, server))
+    }
 }
 
 /// Starts a master with its pillar. It keeps the data of minions that are not its own.
-fn start_master(salt: &Salt, name: &str, etcd: Ipv4Addr, sandbox: &Sandbox) -> Result<Master> {
-    let clients = clients("etcd").context("checked above")?;
+fn start_master(salt: &Salt, name: &str, (kind, server): (Kind, Ipv4Addr), sandbox: &Sandbox) -> Result<Master> {
+    let clients = clients(kind.name()).context("checked above")?;
     let master = Master::build(salt, name).env("PYTHONPATH", clients).option("preserve_minion_cache", true);
-    let master = master.option("cache", "etcd").option("etcd.host", etcd.to_string()).prepare(sandbox);
-    let mut master = master?;
+    let master = master.option("cache", kind.name()).option(kind.option(), server.to_string());
+    let mut master = master.prepare(sandbox)?;
     let pillar = master.root().join("srv/pillar");
     for (file, text) in [("top.sls", "base: {'*': [data]}".to_owned()), ("data.sls", format!("from: {name}\n"))] {
         fs::write(pillar.join(file), text).with_context(|| format!("failed to write {file}"))?;
@@ -183,10 +249,11 @@ fn knows_both(master: &Master) -> Result<()> {
 }
 
 /// With the server away a master of ours runs jobs, and names the server and the option.
-fn jobs_go_on_without(etcd: Ipv4Addr, master: &Master) -> Result<()> {
+fn jobs_go_on_without((kind, server): (Kind, Ipv4Addr), master: &Master) -> Result<()> {
     ensure!(master.ask("ours", &["test.ping"])? == json!(true), "no ping without the cache");
     master.ask("ours", &["saltutil.refresh_pillar"])?;
-    let warning = format!("the cache driver etcd has no answer from http://{etcd}:{CLIENT_PORT} (option 'etcd.host')");
+    let (name, shown, option) = (kind.name(), kind.shown(server), kind.option());
+    let warning = format!("the cache driver {name} has no answer from {shown} (option '{option}')");
     until("the log to name the server", PATIENCE, || master.log().contains(&warning))?;
     // This compiles it once more.
     let pillar = master.ask("ours", &["pillar.items"])?;
