@@ -86,11 +86,11 @@ pub enum Question {
 }
 
 impl Question {
-    /// Reads a question.
+    /// Reads a question: what it is about, and its fields.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn of(load: &Map, now: SystemTime) -> Result<Self, Refused> {
+    pub fn of(what: &str, load: &Map, now: SystemTime) -> Result<Self, Refused> {
         let text = |name: &str| load.get(name).filter(|value| **value != Value::Null).map(Value::to_string);
         let limit = load.get("limit").and_then(Value::as_i64).unwrap_or(50).clamp(1, MOST);
         let limit = usize::try_from(limit).unwrap_or(1);
@@ -99,7 +99,7 @@ impl Question {
             Some(value) => times::since(value, now).map(Some).map_err(|reason| Refused::new(400, reason)),
             None => Ok(None),
         };
-        match load.get_str("of").unwrap_or_default() {
+        match what {
             "jobs" => Ok(Question::Jobs(JobFilter {
                 limit,
                 before: text("before"),
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn of(load: Map) -> Result<Question, Refused> {
-        Question::of(&load, UNIX_EPOCH)
+        Question::of(load.get_str("of").unwrap_or_default(), &load, UNIX_EPOCH)
     }
 
     #[test]

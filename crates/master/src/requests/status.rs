@@ -2,7 +2,7 @@
 
 use exec::Call;
 use runners::Kind;
-use value::map;
+use value::{Map, Value, map};
 
 use super::{Answer, MasterRequest, functions, held};
 use crate::credentials;
@@ -30,7 +30,9 @@ fn shown(ask: MasterRequest) -> Answer {
         }
     };
     let _caused = caller.span().entered();
-    let mut question = match Question::of(&load, shared.stores.rt.now()) {
+    let (what, none) = (load.get_str("of").unwrap_or_default(), Map::new());
+    let fields = load.get("question").and_then(Value::as_map).unwrap_or(&none);
+    let mut question = match Question::of(what, fields, shared.stores.rt.now()) {
         Ok(question) => question,
         Err(refused) => return refused.answer().into(),
     };

@@ -128,10 +128,9 @@ impl<'a> Fleet<'a> {
     }
 
     async fn answer<T: DeserializeOwned>(&self, what: &str, fields: Map) -> Result<T, Failure> {
-        let mut load = fields;
-        load.insert("cmd", "saltern_status");
-        load.insert("of", what);
-        load.insert("token", self.session.token.as_str());
+        // The question is apart from the request: of a request the fields `id` and `jid` say who sends it, and for which job.
+        let token = self.session.token.as_str();
+        let load = value::map! { "cmd" => "saltern_status", "of" => what, "token" => token, "question" => fields };
         read(what, self.api.link.fleet(load).await?)
     }
 }

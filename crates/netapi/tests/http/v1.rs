@@ -152,10 +152,11 @@ async fn lists_are_asked_for_with_the_token_of_the_session() {
     let page = body(&answer);
     assert_eq!((&page["jobs"][0]["counts"]["expected"], &page["next"]), (&json!(2), &json!(JID)));
     let asked = &running.asked()[0];
-    assert_eq!(
-        (asked.get_str("token"), asked.get_str("fun"), asked.get_str("state")),
-        (Some(TOKEN), Some("test.*"), Some("running"))
-    );
+    assert_eq!((asked.get_str("of"), asked.get_str("token")), (Some("jobs"), Some(TOKEN)));
+    let field = |name: &str| asked.get("question")?.get(name)?.as_str();
+    assert_eq!((field("fun"), field("state")), (Some("test.*"), Some("running")));
+    // A request with `id` would be one of a minion.
+    assert!(!asked.contains_key("id") && !asked.contains_key("jid"));
     running.expect_fleet("whoami", map! { "list" => list!["test.*", map! { "@jobs" => list!["list_jobs"] }] });
     let whoami = body(&get(&running, &session, "/v1/whoami").await);
     assert_eq!((&whoami["user"], &whoami["grants"][0]["entry"]), (&json!("fred"), &json!("test.*")));
