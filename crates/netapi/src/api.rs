@@ -12,6 +12,8 @@ use value::{Map, Value, map};
 
 use crate::body_room::BodyRoom;
 use crate::failure::Failure;
+use crate::figures::Figures;
+use crate::health::LastAnswer;
 use crate::limits::Limit;
 use crate::link::Link;
 use crate::low;
@@ -45,6 +47,10 @@ pub struct Api {
     tokens: TokenStore,
     logins: Mutex<Limit>,
     hooks: Mutex<Limit>,
+    /// The work in numbers.
+    pub figures: Figures,
+    /// Whether the master answered last.
+    pub last_answer: LastAnswer,
     /// The keys of requests that publish a job once.
     pub idempotent: Idempotent,
     rt: Rt,
@@ -89,6 +95,8 @@ impl Api {
             tokens: TokenStore::new(&config.paths.token_dir, store::Layout::Since3008),
             logins: Mutex::new(Limit::new(LOGINS, Duration::from_secs(60))),
             hooks: Mutex::new(Limit::new(HOOKS * HOOK_SECONDS, Duration::from_secs(HOOK_SECONDS.into()))),
+            figures: Figures::default(),
+            last_answer: LastAnswer::default(),
             idempotent: Idempotent::default(),
             started: rt.now(),
             rt,
@@ -214,6 +222,12 @@ impl Api {
     /// # Errors
     /// When the user may not log in.
     pub async fn log_in(&self, login: &Map, address: IpAddr) -> Result<(String, Map), Failure> {
+        let done = self.try_log_in(login, address).await;
+        self.count_login(login, done.as_ref().err().map(|failure| failure.status));
+        done
+    }
+
+    async fn try_log_in(&self, login: &Map, address: IpAddr) -> Result<(String, Map), Failure> {
         let refused = || Failure::new(401, "Could not authenticate using provided credentials");
         let mut request = Map::new();
         for name in ["username", "password", "eauth"] {
@@ -375,6 +389,29 @@ impl Api {
     /// Returns the backends with which users can log in.
     pub fn backends(&self) -> Vec<String> {
         self.access().external_auth.text_keys().map(str::to_owned).collect()
+    }
+
+    /// Returns whether a user may read the numbers of this program.
+    pub fn sees_metrics(&self, session: &Session) -> bool {
+        let access = self.access();
+        perms::sees_metrics(&access.external_auth, session, access.permissive)
+    }
+
+    /// Returns the numbers of this program.
+    pub fn metrics(&self) -> String {
+        let sessions = self.sessions().len();
+        self.figures.page(sessions)
+    }
+
+    /// Counts a login. The name of a backend that does not exist is a text of the client.
+    fn count_login(&self, login: &Map, status: Option<u16>) {
+        let backend = login.get_str("eauth").filter(|name| self.access().external_auth.contains_key(name));
+        let result = match status {
+            None => "granted",
+            Some(401) => "refused",
+            Some(_) => "failed",
+        };
+        self.figures.logged_in(backend.unwrap_or("other"), result);
     }
 
     /// Returns who may do what.

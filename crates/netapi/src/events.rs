@@ -16,6 +16,7 @@ use value::map;
 use crate::api::{Access, Api, Caller};
 use crate::exchange::Reply;
 use crate::failure::Failure;
+use crate::figures::OpenStream;
 use crate::own_jobs::{OwnJobs, Owner, Whose};
 use crate::pack;
 
@@ -57,6 +58,7 @@ pub struct Watcher {
     access: Arc<Access>,
     /// When the master was last asked whether the token still counts.
     confirmed: Instant,
+    _open: OpenStream,
 }
 
 impl Watcher {
@@ -66,7 +68,8 @@ impl Watcher {
         // In this order: options that change in between are noticed.
         let access = api.access();
         let all = api.sees_all_events(&caller.session);
-        Watcher { api, caller, owner, all, access, confirmed: Instant::now() }
+        let open = api.figures.stream();
+        Watcher { api, caller, owner, all, access, confirmed: Instant::now(), _open: open }
     }
 
     /// Returns whether the user may still see events, and takes note of rights that have changed.

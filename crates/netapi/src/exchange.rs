@@ -64,6 +64,26 @@ impl Resource {
         }
     }
 
+    /// Returns its name in the figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Resource::Root => "/",
+            Resource::Login => "/login",
+            Resource::Logout => "/logout",
+            Resource::Minions => "/minions",
+            Resource::Jobs => "/jobs",
+            Resource::Keys => "/keys",
+            Resource::Run => "/run",
+            Resource::Token => "/token",
+            Resource::Events => "/events",
+            Resource::Hook => "hook",
+            Resource::Stats => "/stats",
+            Resource::Static => "static",
+            Resource::App => "app",
+            Resource::Favicon => "/favicon.ico",
+        }
+    }
+
     /// Returns whether the answer is data, in the form that the client likes best.
     pub fn is_data(self, method: &Method) -> bool {
         // A new pair of keys is an archive.

@@ -26,6 +26,9 @@ use crate::own_jobs::OwnJobs;
 /// How long the master may take to answer about the fleet: it may have to compare files with other masters.
 const FLEET_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a master that is well may take to answer a ping.
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// The way to the master, for all HTTP clients.
 pub struct Link {
     rt: Rt,
@@ -123,6 +126,11 @@ impl Link {
             self.own_jobs.learn(token);
         }
         Ok(token)
+    }
+
+    /// Returns whether the master answers.
+    pub async fn answers(&self) -> bool {
+        self.ask(map! { "cmd" => "ping" }, PING_TIMEOUT).await.is_ok()
     }
 
     /// Asks for a part of what the master knows of the fleet, with the token of a user.

@@ -1,6 +1,7 @@
 //! The options of `rest_cherrypy`: each is obeyed, or refused at the start.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +71,8 @@ pub struct Options {
     pub console: bool,
     /// Who may read answers in a page.
     pub cors: Cors,
+    /// The addresses that may read `/metrics` without a login, beside this host.
+    pub metrics_allow: Vec<IpAddr>,
     /// The addresses that may connect; `None` for all.
     pub addresses: Option<Vec<String>>,
     /// Where users may log in from; `None` for anywhere.
@@ -97,7 +100,7 @@ const REFUSED: [(&str, &str); 2] = [
 ];
 
 /// The options that are obeyed.
-const OBEYED: [&str; 23] = [
+const OBEYED: [&str; 24] = [
     "host",
     "port",
     "ssl_crt",
@@ -119,20 +122,24 @@ const OBEYED: [&str; 23] = [
     "console",
     "cors_origin",
     "authorized_ips",
+    "metrics_allow",
     "api_acl",
     "ssl_version",
 ];
 
 /// Paths that are taken.
-const TAKEN: [&str; 13] = [
+const TAKEN: [&str; 16] = [
     "/console",
     "/events",
     "/favicon.ico",
+    "/healthz",
     "/jobs",
     "/keys",
     "/login",
     "/logout",
+    "/metrics",
     "/minions",
+    "/readyz",
     "/run",
     "/stats",
     "/token",
@@ -194,6 +201,7 @@ impl Options {
             console: read.flag("console", true)? && read.flag("enable_sessions", true)?,
             cors: Cors::from_option(section.get("cors_origin"))
                 .ok_or_else(|| read.wrong("cors_origin", "a text or a list of texts"))?,
+            metrics_allow: read.addresses("metrics_allow")?,
             addresses: read.texts("authorized_ips")?,
             users_at: read.users_at()?,
             clients: clients(master)?,
@@ -310,6 +318,11 @@ impl<'a> Section<'a> {
             Some(place) if !place.is_absolute() => Err(self.wrong(name, "an absolute path")),
             place => Ok(place),
         }
+    }
+
+    fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Error> {
+        let texts = self.texts(name)?.unwrap_or_default();
+        texts.iter().map(|text| text.parse().map_err(|_| self.wrong(name, "a list of addresses"))).collect()
     }
 
     fn files(&self) -> Result<Option<Directory>, Error> {

@@ -26,9 +26,18 @@ pub fn shown(external_auth: &Map, session: &Session) -> Vec<Value> {
 
 /// Returns whether a user may see the events of everybody: with `@events`, or with all functions on all minions.
 pub fn sees_all_events(external_auth: &Map, session: &Session, permissive: bool) -> bool {
-    let Some(entries) = external_auth.get(&session.backend).and_then(Value::as_map) else { return false };
-    let granted = targeting::acl::entries_for(entries, &session.user, &session.groups, permissive);
-    granted.iter().filter_map(Value::as_str).any(|entry| entry == "@events" || entry == ".*")
+    has(external_auth, session, permissive, &["@events", ".*"])
+}
+
+/// Returns whether a user may read `/metrics`: with `@metrics`, or with all functions on all minions.
+pub fn sees_metrics(external_auth: &Map, session: &Session, permissive: bool) -> bool {
+    has(external_auth, session, permissive, &["@metrics", ".*"])
+}
+
+fn has(external_auth: &Map, session: &Session, permissive: bool, entries: &[&str]) -> bool {
+    let Some(known) = external_auth.get(&session.backend).and_then(Value::as_map) else { return false };
+    let granted = targeting::acl::entries_for(known, &session.user, &session.groups, permissive);
+    granted.iter().filter_map(Value::as_str).any(|entry| entries.contains(&entry))
 }
 
 /// Returns whether a user may call the runner `auth.mk_token`, and so get a token over HTTP.
@@ -85,6 +94,8 @@ mod tests {
         assert!(sees("fred") && sees("ann"));
         assert!(!sees("wilma") && !sees("nobody"));
         assert!(!sees_all_events(&Map::new(), &session("fred", &[]), false));
+        let auth = map! { "auto" => map! { "prom" => list!["@metrics"], "ann" => list!["@events"] } };
+        assert!(sees_metrics(&auth, &session("prom", &[]), false) && !sees_metrics(&auth, &session("ann", &[]), false));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The routes, and what happens to each request before and after its handler.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -20,6 +20,7 @@ use crate::body_room::{BodyRoom, Kept};
 use crate::cookie::{self, session_cookie};
 use crate::exchange::{Asked, Peer, Reply, Resource, text};
 use crate::failure::Failure;
+use crate::health::{self, Health};
 use crate::logins::CLIENT;
 use crate::origin::{Provenance, may_log_in, may_use_cookie};
 use crate::{console, handlers, pack};
@@ -87,6 +88,10 @@ pub fn router(api: Arc<Api>) -> Router {
         };
         routes = routes.route(&format!("{}/console", options.prefix), any(page));
         routes = routes.route(&format!("{}/console/{{*rest}}", options.prefix), any(pages));
+    }
+    for (path, question) in [("/healthz", Health::Alive), ("/readyz", Health::Ready), ("/metrics", Health::Metrics)] {
+        let serve = move |State(api): State<Arc<Api>>, request: Request| health::serve(api, question, request);
+        routes = routes.route(&format!("{}{path}", options.prefix), any(serve));
     }
     let prefix = options.prefix.clone();
     let routes = routes.fallback(not_found).with_state(api);
@@ -188,6 +193,7 @@ async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request
     if wants_console(&api, resource, &request) {
         return to_console(&api.options.prefix);
     }
+    let began = Instant::now();
     let resource = if wants_page(&api, Some(resource), &request) { Resource::App } else { resource };
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let errors = error_form(text(request.headers(), "accept"));
@@ -210,6 +216,7 @@ async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request
             headers.append(HeaderName::from_static(name), value);
         }
     }
+    api.figures.answered(resource.name(), &method, response.status().as_u16(), began.elapsed());
     // The path without its query, in which somebody may have put a secret.
     tracing::info!("{method} {path}: {}", response.status().as_u16());
     response

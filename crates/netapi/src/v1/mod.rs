@@ -14,6 +14,7 @@ mod table;
 mod wait;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -63,6 +64,7 @@ impl Asked {
 /// Answers a request below `/v1`. `path` is what follows.
 pub async fn serve(api: Arc<Api>, path: String, request: Request) -> Response {
     api.count();
+    let began = Instant::now();
     let (method, origin) = (request.method().clone(), text(request.headers(), "origin").map(str::to_owned));
     let preflight = method == Method::OPTIONS;
     let found = table::find(&method, &path);
@@ -81,6 +83,7 @@ pub async fn serve(api: Arc<Api>, path: String, request: Request) -> Response {
         }
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    api.figures.answered(shown, &method, response.status().as_u16(), began.elapsed());
     // Not the path itself: a part of it is a text of the client.
     tracing::info!("{method} {shown}: {}", response.status().as_u16());
     response

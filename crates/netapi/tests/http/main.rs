@@ -3,6 +3,7 @@
 mod attacks;
 mod console;
 mod files;
+mod health;
 mod limits;
 mod replay;
 mod sessions;

@@ -323,6 +323,7 @@ fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
             (token(&map! { "username" => user, "eauth" => backend }), Vec::new())
         }
         ("get_token", _) => (Map::new().into(), Vec::new()),
+        ("ping", _) => (load.clone().into(), Vec::new()),
         ("saltern_status", _) => {
             script.asked.push(load.clone());
             let answer = script.fleet.get(load.get_str("of").unwrap()).cloned();
@@ -422,7 +423,7 @@ fn wheel(expected: Value) -> Value {
         let data = map! { "jid" => jid.clone() };
         return map! { "tag" => expected.get("tag").cloned().unwrap(), "data" => data }.into();
     }
-    let data = expected.get("data").and_then(Value::as_map).map(reversed).unwrap_or_default();
+    let data = reversed(expected.get("data").and_then(Value::as_map).unwrap());
     map! { "tag" => expected.get("tag").cloned().unwrap_or_default(), "data" => data }.into()
 }
 
