@@ -1,6 +1,7 @@
-//! salt-api: pepper and plain requests get the same answers from ours and from the real one.
+//! salt-api: pepper and plain requests get the same answers from ours and from the real one, and consoles see what users may see.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -97,5 +98,129 @@ fn clients_of_salt_api_get_the_same_answers() {
         let log = fs::read_to_string(sandbox.root().join("ours/api.log"))?;
         ensure!(!log.contains(PASSWORD), "a password is in the log of salt-api");
         checks.finish()
+    });
+}
+
+/// The answer of one request: the status and the body.
+fn ask(place: SocketAddr, session: &str, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value)> {
+    let (status, text) = ask_text(place, session, method, path, body)?;
+    let value = serde_json::from_str(&text).with_context(|| format!("{method} {path}: {status} {text}"))?;
+    Ok((status, value))
+}
+
+fn ask_text(place: SocketAddr, session: &str, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, String)> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let mut stream = TcpStream::connect(place)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    // The answer to HTTP/1.0 is not in chunks, and ends with the connection.
+    write!(
+        stream,
+        "{method} {path} HTTP/1.0\r\nX-Auth-Token: {session}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
+    Ok((status, body.to_owned()))
+}
+
+fn log_in(place: SocketAddr, user: &str) -> Result<String> {
+    let login = json!({"username": user, "password": PASSWORD, "eauth": "file"});
+    let (status, answer) = ask(place, "", "POST", "/login", Some(&login))?;
+    ensure!(status == 200, "{user} cannot log in: {answer}");
+    Ok(answer["return"][0]["token"].as_str().context("no token")?.to_owned())
+}
+
+#[test]
+fn consoles_see_what_users_may_see() {
+    scenario("rest-v1", |sandbox| {
+        let salt = Salt::ours()?;
+        let passwords = sandbox.root().join("passwords");
+        fs::write(&passwords, format!("fred:{PASSWORD}\nwilma:{PASSWORD}\n"))?;
+        fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+        let address = sandbox.address(&[PORT]);
+        let master = Master::build(&salt, "m1")
+            .option(
+                "external_auth",
+                json!({"file": {
+                    "^filename": passwords, "fred": [".*", "@runner", "@wheel"], "wilma": [{"web1": ["test.ping"]}],
+                }}),
+            )
+            .option("netapi_enable_clients", json!(CLIENTS))
+            .option("rest_cherrypy", json!({"host": address, "port": PORT, "disable_ssl": true}))
+            .option("api_logfile", json!(sandbox.root().join("api.log")))
+            .option("api_pidfile", json!(sandbox.root().join("api.pid")))
+            .start(sandbox)?;
+        let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
+        let place = SocketAddr::from((address, PORT));
+        until("salt-api to listen", Duration::from_secs(60), || !api.alive() || TcpStream::connect(place).is_ok())?;
+        ensure!(api.alive(), "salt-api has ended: {}", api.printed());
+        let _minions = ["web1", "web2"].map(|id| Minion::build(&salt, id).masters([&master]).start(sandbox));
+        for id in ["web1", "web2"] {
+            master.wait_pending(id)?;
+        }
+        let (fred, wilma) = (log_in(place, "fred")?, log_in(place, "wilma")?);
+        let get = |session: &str, path: &str| ask(place, session, "GET", path, None);
+        let post = |session: &str, path: &str, body: Value| ask(place, session, "POST", path, Some(&body));
+
+        let (_, keys) = get(&fred, "/v1/keys?state=pending")?;
+        ensure!(keys["keys"].as_array().map(Vec::len) == Some(2), "{keys}");
+        let (status, wrong) = post(&fred, "/v1/keys/web1/accept", json!({"fingerprint": "00:11"}))?;
+        ensure!(status == 409, "{wrong}");
+        let (status, refused) = get(&wilma, "/v1/keys")?;
+        ensure!(status == 403 && refused["title"] == "Forbidden", "{refused}");
+        let (status, decided) = post(
+            &fred,
+            "/v1/keys:batch",
+            json!({"action": "accept", "keys": keys["keys"].as_array().into_iter().flatten()
+            .map(|key| json!({"id": key["id"], "fingerprint": key["fingerprint"]})).collect::<Vec<_>>()}),
+        )?;
+        ensure!(status == 200 && decided["keys"][1]["state"] == "accepted", "{decided}");
+        master.wait_answering(&["web1", "web2"])?;
+
+        let (_, minions) = get(&fred, "/v1/minions?limit=1")?;
+        ensure!(minions["minions"][0]["status"] == "up" && minions["next"] == "web1", "{minions}");
+        let (_, rest) = get(&fred, "/v1/minions?after=web1&target=web*")?;
+        ensure!(rest["minions"][0]["id"] == "web2" && rest["next"].is_null(), "{rest}");
+
+        let (_, seen) = post(&wilma, "/v1/preview", json!({"tgt": "*", "fun": "test.ping"}))?;
+        ensure!(seen["minions"] == json!(["web1"]) && seen["allowed"] == true, "{seen}");
+        let (status, refused) = post(&wilma, "/v1/jobs", json!({"tgt": "*", "fun": "test.ping"}))?;
+        ensure!(status == 403, "{refused}");
+
+        let (status, lines) = ask_text(
+            place,
+            &fred,
+            "POST",
+            "/v1/jobs?wait=30",
+            Some(&json!({"tgt": "*", "fun": "test.arg", "arg": [1]})),
+        )?;
+        let lines: Vec<Value> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        ensure!(status == 200 && lines.len() == 4 && lines[3]["missing"] == json!([]), "{status} {lines:?}");
+        let jid = lines[0]["jid"].as_str().context("no job")?;
+        let (_, job) = get(&fred, &format!("/v1/jobs/{jid}"))?;
+        ensure!(job["state"] == "done" && job["counts"]["returned"] == 2, "{job}");
+        let (_, jobs) = get(&fred, "/v1/jobs?fun=test.arg")?;
+        ensure!(jobs["jobs"].as_array().map(Vec::len) == Some(1) && jobs["jobs"][0]["jid"] == jid, "{jobs}");
+        let (_, returns) = get(&fred, &format!("/v1/jobs/{jid}/returns?limit=1"))?;
+        ensure!(returns["returns"][0]["id"] == "web1" && returns["next"] == "web1", "{returns}");
+        let (status, refused) = get(&wilma, &format!("/v1/jobs/{jid}"))?;
+        ensure!(status == 403, "{refused}");
+
+        let (_, sleeping) = post(&fred, "/v1/jobs", json!({"tgt": "web1", "fun": "test.sleep", "arg": [60]}))?;
+        let sleeping = format!("/v1/jobs/{}", sleeping["jid"].as_str().context("no job")?);
+        let (_, job) = get(&fred, &sleeping)?;
+        ensure!(job["state"] == "running", "{job}");
+        let (status, refused) = ask(place, &wilma, "DELETE", &sleeping, None)?;
+        ensure!(status == 403, "{refused}");
+        let (status, killed) = ask(place, &fred, "DELETE", &sleeping, None)?;
+        ensure!(status == 202 && killed["minions"] == json!(["web1"]), "{killed}");
+
+        let (_, masters) = get(&fred, "/v1/masters")?;
+        ensure!(masters["masters"][0]["state"] == "here" && masters["cluster_id"].is_null(), "{masters}");
+        let (status, _) = get(&fred, "/v1/drift")?;
+        ensure!(status == 200, "no drift");
+        Ok(())
     });
 }
