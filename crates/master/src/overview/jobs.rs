@@ -18,6 +18,9 @@ use crate::set_requests::times;
 const MOST_LOOKS: usize = 2000;
 const MOST_RETURNS: usize = 10_000;
 
+/// The most returns of a job without a list of minions that are shown.
+const MOST_UNLISTED: usize = 16;
+
 /// The most bytes of returns in a page.
 const MOST_BYTES: u64 = 8 << 20;
 
@@ -117,14 +120,20 @@ fn unknown(jid: &Jid) -> Refused {
     Refused::new(404, format!("The job {jid} is not in the job cache"))
 }
 
-fn expected(load: &mut Map) -> Vec<String> {
+/// Returns who is to return. Of runners and wheel functions the job cache has no list: it is whoever has returned.
+fn expected(shared: &Shared, jid: &str, load: &mut Map) -> Result<Vec<String>, Refused> {
     let ids = load.remove("Minions").and_then(Value::into_list).unwrap_or_default();
-    ids.into_iter().filter_map(Value::into_string).collect()
+    let ids: Vec<String> = ids.into_iter().filter_map(Value::into_string).collect();
+    let (jobs, failed) = (&shared.stores.jobs, |error: store::Error| Refused::unreadable(&error));
+    if !ids.is_empty() || jobs.count_returns(jid).map_err(failed)? > MOST_UNLISTED {
+        return Ok(ids);
+    }
+    Ok(jobs.returns(jid).map_err(failed)?.into_iter().map(|(id, _)| id).collect())
 }
 
 /// Describes a job. Also returns how many returns were looked for.
 fn head(shared: &Shared, jid: &str, mut load: Map) -> Result<(Map, usize), Refused> {
-    let expected = expected(&mut load);
+    let expected = expected(shared, jid, &mut load)?;
     let (tally, looks) = tally::count(shared, jid, expected)?;
     let counts = tally::counts(shared, jid, &tally);
     let state = counts.state();
@@ -157,7 +166,7 @@ fn ended(shared: &Shared, jid: &str, tally: &Tally) -> Option<String> {
 pub fn returns(shared: &Shared, filter: &ReturnFilter) -> Result<Map, Refused> {
     let jid = filter.jid.as_str();
     let mut load = load(shared, jid)?.ok_or_else(|| unknown(&filter.jid))?;
-    let mut ids = expected(&mut load);
+    let mut ids = expected(shared, jid, &mut load)?;
     ids.sort_unstable();
     let first = filter.after.as_ref().map_or(0, |after| ids.partition_point(|id| id <= after));
     let (mut items, mut bytes, mut cursor): (Vec<Map>, u64, Option<String>) = (Vec::new(), 0, None);
