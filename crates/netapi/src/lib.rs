@@ -9,6 +9,7 @@
 //! HTTP clients, and `routes` is in between. `console` makes pages for people, who read them in a browser.
 
 mod accept;
+mod addresses;
 mod api;
 mod body;
 mod body_room;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use crate::addresses::block;
 use crate::low::{BUILT, SALTS};
 use crate::options::{Options, hint};
 use crate::origin::Cors;
@@ -41,10 +42,13 @@ fn client(name: &str) -> Option<String> {
 
 /// Addresses are compared as texts, as in Salt.
 fn address(option: &str, text: &str) -> Option<String> {
+    if block(text).is_some() {
+        return None;
+    }
     let warning = match text.parse::<IpAddr>().map(|address| address.to_canonical().to_string()) {
         Ok(address) if address == text => return None,
         Ok(address) => format!("the address must be written as '{address}'"),
-        Err(_) => "only single addresses match".to_owned(),
+        Err(_) => "only addresses and blocks such as 10.0.0.0/8 match".to_owned(),
     };
     Some(format!("rest_cherrypy: '{text}' in {option} matches no client: {warning}"))
 }
@@ -95,7 +99,7 @@ mod tests {
         assert_eq!(
             warnings_of(section, list![]),
             [
-                "rest_cherrypy: '10.0.0.*' in authorized_ips matches no client: only single addresses match",
+                "rest_cherrypy: '10.0.0.*' in authorized_ips matches no client: only addresses and blocks such as 10.0.0.0/8 match",
                 "rest_cherrypy: '0:0::1' in authorized_ips matches no client: the address must be written as '::1'",
                 "rest_cherrypy: '10.0.0.0/8' in api_acl of fred matches no client: only single addresses match",
             ]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use value::{Map, Value};
 
+use crate::addresses::means;
 use crate::files::{Directory, Page};
 use crate::origin::Cors;
 
@@ -397,12 +398,12 @@ impl Options {
     pub fn may_log_in_from(&self, user: &str, address: &str) -> bool {
         let Some(users) = &self.users_at else { return true };
         let allowed = users.get(user).or_else(|| users.get("*"));
-        allowed.is_some_and(|allowed| allowed.iter().any(|known| known == "*" || known == address))
+        allowed.is_some_and(|allowed| allowed.iter().any(|known| known == "*" || means(known, address)))
     }
 
     /// Returns whether clients at an address are served (`authorized_ips`).
     pub fn serves(&self, address: &str) -> bool {
-        self.addresses.as_ref().is_none_or(|known| known.iter().any(|known| known == address))
+        self.addresses.as_ref().is_none_or(|known| known.iter().any(|known| means(known, address)))
     }
 }
 
@@ -510,8 +511,9 @@ mod tests {
         }
         let (options, _) = read(map! { "api_acl" => map! {} }).unwrap();
         assert!(!options.may_log_in_from("fred", "10.0.0.1"));
-        let (options, _) = read(map! { "authorized_ips" => list!["10.0.0.1"], "root_prefix" => "salt/" }).unwrap();
-        assert!(options.serves("10.0.0.1") && !options.serves("10.0.0.2"));
+        let (options, _) =
+            read(map! { "authorized_ips" => list!["10.0.0.1", "10.1.0.0/16"], "root_prefix" => "salt/" }).unwrap();
+        assert!(options.serves("10.0.0.1") && options.serves("10.1.2.3") && !options.serves("10.0.0.2"));
         assert_eq!(options.prefix, "/salt");
     }
 }
