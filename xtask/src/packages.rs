@@ -28,7 +28,8 @@ pub const REAL_SALT: Need = &[
     ("command -v setpriv", "util-linux"),
 ];
 
-/// For the drivers of the minion data cache and the logins with LDAP: the servers. They are not started as services.
+/// For the drivers of the minion data cache and the logins with LDAP: the servers. Their packages may
+/// start them as services.
 pub const SERVERS: Need = &[
     ("command -v redis-server", "redis-server"),
     ("command -v etcd", "etcd-server"),
@@ -75,7 +76,7 @@ fn apt(args: &[&str]) -> Result<(), Failure> {
         // sudo drops the environment, so the variable is an argument.
         Step::new("sudo").args(["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"])
     };
-    // In this runlevel, a package that brings a service does not start it.
+    // In this runlevel, most packages do not start the services that they bring.
     step.args(args).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").run()
 }
 
