@@ -6,7 +6,7 @@ use std::path::Path;
 use exec::{Context, Error, Result};
 use nix::unistd::{Gid, Group, User, getgrouplist};
 
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// A line of passwd(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn database(ctx: &Context, name: &str, root: Option<&str>) -> Result<String> {
     // The files hold local accounts only; `getent` also lists those of LDAP, SSSD and the other services in
     // nsswitch.conf(5).
     if root.is_none() && util::which("getent").is_some() {
-        return Ok(cmd::quiet(ctx, &["getent", name])?.stdout);
+        return Ok(subprocess::quiet(ctx, &["getent", name])?.stdout);
     }
     ctx.blocking(move || std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error)))
 }
@@ -147,7 +147,7 @@ pub fn change(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -
 }
 
 /// Runs a program like [`change`], and returns its exit code and its output.
-pub fn attempt(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<cmd::Outcome> {
+pub fn attempt(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<subprocess::Outcome> {
     if util::which(program).is_none() {
         return Err(Error::execution(format!("Command '{program}' cannot be found")));
     }
@@ -155,7 +155,7 @@ pub fn attempt(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) 
     // `-R` comes first: the shadow tools read it before any other option and call chroot(2) at once.
     words.extend(root.into_iter().flat_map(|root| ["-R", root]));
     words.extend(args);
-    cmd::counted(ctx, &words)
+    subprocess::counted(ctx, &words)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn load(ctx: &Context, formula: &str) -> Result<Value> {
     // The order is Salt's: a formula that has both files is read from the first.
     for kind in ["yaml", "json"] {
         let address = format!("salt://{formula}/defaults.{kind}");
-        let Some(place) = crate::cp::cache(ctx, &address, saltenv)? else { continue };
+        let Some(place) = crate::fileclient::cache(ctx, &address, saltenv)? else { continue };
         let text = std::fs::read_to_string(&place).map_err(|error| Error::io("read", &place, &error))?;
         let loaded = match kind {
             "yaml" => yaml::load(&text, &place.to_string_lossy()).map_err(|error| error.to_string()),

@@ -6,7 +6,7 @@ use std::path::Path;
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
-use crate::cmd;
+use crate::subprocess;
 use crate::util;
 
 /// Registers the functions of `kmod`.
@@ -143,7 +143,7 @@ fn mod_list(ctx: &Context, #[default(false)] only_persist: bool) -> Result<Value
     Ok(names.into_iter().collect())
 }
 
-fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome> {
+fn program(ctx: &Context, name: &str, module: &str) -> Result<subprocess::Outcome> {
     // The name would become an option of modprobe, which can run commands.
     if module.starts_with('-') {
         return Err(Error::invocation(format!("'{module}' is not the name of a module")));
@@ -153,7 +153,7 @@ fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome> {
     // Parameters may follow the name, such as `bonding mode=4`.
     let words: Vec<&str> = module.split_whitespace().collect();
     let path = path.to_string_lossy();
-    cmd::quiet(ctx, &[&[&*path], &words[..]].concat())
+    subprocess::quiet(ctx, &[&[&*path], &words[..]].concat())
 }
 
 /// Loads a module; returns the modules that were loaded, or an error message. With ``persist`` also at boot.

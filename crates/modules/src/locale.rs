@@ -5,7 +5,7 @@ use std::path::Path;
 use exec::{Context, Error, KwArgs, Module, Result, function};
 use value::Value;
 
-use crate::cmd;
+use crate::subprocess;
 use crate::util;
 
 /// Registers the functions of `locale`.
@@ -58,7 +58,7 @@ impl Parts {
 }
 
 fn list(ctx: &Context) -> Result<Vec<String>> {
-    let said = cmd::quiet(ctx, &["locale", "-a"])?;
+    let said = subprocess::quiet(ctx, &["locale", "-a"])?;
     Ok(said.stdout.trim_end().lines().map(str::to_owned).collect())
 }
 
@@ -139,7 +139,7 @@ fn get_locale(ctx: &Context) -> Result<String> {
         if util::which("localectl").is_none() {
             return Err(Error::execution("Unable to find \"localectl\""));
         }
-        let said = cmd::quiet(ctx, &["localectl", "status"])?;
+        let said = subprocess::quiet(ctx, &["localectl", "status"])?;
         // In a container systemd may be running without D-Bus; an empty answer would look like a system without a
         // locale.
         if said.stderr.contains("Failed to connect to bus") {
@@ -165,7 +165,7 @@ fn set_locale(ctx: &Context, locale: String) -> Result<bool> {
     let new_debian = ctx.grains.get_str("os_family") == Some("Debian")
         && ctx.grains.get("osmajorrelease").and_then(Value::as_i64).is_some_and(|release| release >= 13);
     if with_systemd() && !new_debian && util::which("localectl").is_some() {
-        let said = cmd::quiet(ctx, &["localectl", "set-locale", &format!("LANG={locale}")])?;
+        let said = subprocess::quiet(ctx, &["localectl", "set-locale", &format!("LANG={locale}")])?;
         if said.retcode == Some(0) {
             return Ok(true);
         }
@@ -177,7 +177,7 @@ fn set_locale(ctx: &Context, locale: String) -> Result<bool> {
             return Err(Error::execution("Cannot set locale: \"update-locale\" was not found."));
         }
         // Without arguments the program creates the file if it is missing.
-        cmd::quiet(ctx, &["update-locale"])?;
+        subprocess::quiet(ctx, &["update-locale"])?;
     }
     write(ctx, path, name, locale)
 }
@@ -227,11 +227,11 @@ fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
     let said = if util::which("locale-gen").is_some() {
         // Ubuntu's locale-gen takes the short form on its command line.
         let name = if os == "Ubuntu" { Parts::of(&full).normal() } else { full };
-        cmd::quiet(ctx, &["locale-gen", &name])?
+        subprocess::quiet(ctx, &["locale-gen", &name])?
     } else if util::which("localedef").is_some() {
         let name = format!("{base}.{}", parts.codeset);
         let words = ["localedef", "--force", "-i", &base, "-f", &parts.codeset, &name, "--quiet"];
-        cmd::quiet(ctx, &words)?
+        subprocess::quiet(ctx, &words)?
     } else {
         return Err(Error::execution("Command \"locale-gen\" or \"localedef\" was not found on this system."));
     };

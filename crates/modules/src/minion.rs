@@ -5,7 +5,7 @@ use std::path::Path;
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, list, map};
 
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// Registers the functions of `minion`.
 pub static MODULE: Module = Module::new("minion", "The minion process itself.", &[&KILL, &LIST, &RESTART]);
@@ -96,13 +96,13 @@ fn answer(differences: Map) -> Map {
 fn by_command(command: &Value) -> Result<Map> {
     let words = match command {
         Value::List(items) => items.iter().map(Value::to_string).collect(),
-        text => cmd::words::split(&text.to_string()).map_err(|error| Error::invocation(error.to_string()))?,
+        text => python::shlex::split(&text.to_string()).map_err(|error| Error::invocation(error.to_string()))?,
     };
     let mut comment = vec![Value::from("Using configuration minion_restart_command:")];
     comment.extend(words.iter().map(|word| Value::from(format!("    {word}"))));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     // The command may wait for this process to exit, so nothing waits for it.
-    let pid = cmd::start(&words)?;
+    let pid = subprocess::start(&words)?;
     tracing::info!("minion_restart_command runs as process {pid}");
     Ok(answer(map! { "comment" => comment }))
 }
@@ -120,7 +120,7 @@ fn by_systemd(ctx: &Context, retry: Option<u64>) -> Result<Map> {
     if let Some(seconds) = retry {
         let when = format!("--on-active={seconds}");
         let again = "systemctl is-active salt-minion || systemctl start salt-minion";
-        let outcome = cmd::quiet(ctx, &["systemd-run", &when, "/bin/sh", "-c", again])?;
+        let outcome = subprocess::quiet(ctx, &["systemd-run", &when, "/bin/sh", "-c", again])?;
         if outcome.retcode != Some(0) {
             comment.push("Adding scheduled retry failed".into());
             return Ok(failed(comment, &outcome.stderr));
@@ -129,7 +129,7 @@ fn by_systemd(ctx: &Context, retry: Option<u64>) -> Result<Map> {
         comment.push(format!("Scheduled retry for minion restart in {seconds} seconds").into());
     }
     // Without `--no-block` systemctl would wait for the end of the very process that waits for it.
-    let outcome = cmd::quiet(ctx, &["systemctl", "--no-block", "restart", "salt-minion"])?;
+    let outcome = subprocess::quiet(ctx, &["systemctl", "--no-block", "restart", "salt-minion"])?;
     if outcome.retcode != Some(0) {
         comment.push("Service restart failed".into());
         return Ok(failed(comment, &outcome.stderr));

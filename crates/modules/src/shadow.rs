@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
-use crate::{accounts, cmd, util};
+use crate::{accounts, subprocess, util};
 use hash::GEN_PASSWORD;
 
 /// The module.
@@ -256,7 +256,7 @@ fn set_password(
 ) -> Result<Value> {
     // The file is always changed here and no program called, since a program's arguments can be read by everyone.
     let _ = use_usermod;
-    if cmd::quiet(ctx, &["id", &name])?.retcode != Some(0) {
+    if subprocess::quiet(ctx, &["id", &name])?.retcode != Some(0) {
         tracing::warn!("user {name} does not exist, cannot set password");
         return Ok(Value::Bool(false));
     }

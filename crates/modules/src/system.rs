@@ -4,7 +4,7 @@ use exec::{Context, Error, Module, Result, function};
 use grains::system::{LocalTime, local_time};
 use value::Value;
 
-use crate::cmd;
+use crate::subprocess;
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -51,7 +51,7 @@ fn offset_seconds(text: &str) -> Option<i64> {
 }
 
 fn run(ctx: &Context, words: &[&str]) -> Result<String> {
-    let said = cmd::quiet(ctx, words)?;
+    let said = subprocess::quiet(ctx, words)?;
     Ok(format!("{}{}", said.stdout, said.stderr).trim_end().to_owned())
 }
 
@@ -153,7 +153,7 @@ fn has_settable_hwclock(ctx: &Context) -> Result<bool> {
     if crate::util::which("hwclock").is_none() {
         return Ok(false);
     }
-    Ok(cmd::quiet(ctx, &["hwclock", "--test", "--systohc"])?.retcode == Some(0))
+    Ok(subprocess::quiet(ctx, &["hwclock", "--test", "--systohc"])?.retcode == Some(0))
 }
 
 /// Changes the runlevel.

@@ -35,7 +35,7 @@ impl Loader for Served {
         if let Some(known) = lock().get(&key) {
             return Ok(known.clone());
         }
-        let place = crate::cp::cache(&self.0, &format!("salt://{}", path.trim_start_matches('/')), saltenv);
+        let place = crate::fileclient::cache(&self.0, &format!("salt://{}", path.trim_start_matches('/')), saltenv);
         let source = match place.map_err(|error| error.to_string())? {
             Some(place) => Some(read(place)?),
             None => None,
@@ -55,7 +55,7 @@ fn read(path: PathBuf) -> std::result::Result<Source, String> {
 
 /// Returns the error about a file that is not text, in Python's words.
 pub fn no_text(path: &Path, bytes: &[u8]) -> String {
-    format!("{}: {}", path.display(), crate::file::text::decode_error(bytes).unwrap_or_default())
+    format!("{}: {}", path.display(), crate::text::decode_error(bytes).unwrap_or_default())
 }
 
 /// An SLS file, or another text that names its renderers, with its own settings.

@@ -126,10 +126,11 @@ fn set_hwclock(ctx: &Context, clock: String) -> Result<bool> {
     }
     let local = clock == "localtime";
     if util::which("timedatectl").is_some() && Path::new("/run/systemd/system").exists() {
-        let said = crate::cmd::quiet(ctx, &["timedatectl", "set-local-rtc", if local { "true" } else { "false" }])?;
+        let said =
+            crate::subprocess::quiet(ctx, &["timedatectl", "set-local-rtc", if local { "true" } else { "false" }])?;
         return Ok(said.retcode == Some(0));
     }
-    let said = crate::cmd::quiet(ctx, &["hwclock", if local { "--localtime" } else { "--utc" }, "--systohc"])?;
+    let said = crate::subprocess::quiet(ctx, &["hwclock", if local { "--localtime" } else { "--utc" }, "--systohc"])?;
     Ok(said.retcode == Some(0))
 }
 

@@ -4,7 +4,7 @@ use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::accounts::{self, Account};
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -210,7 +210,7 @@ fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, root: 
         // A user of a directory service: the groups can be changed, the user not.
         let mut done = true;
         for group in groups {
-            done &= cmd::quiet(ctx, &["gpasswd", "-a", name, group])?.retcode == Some(0);
+            done &= subprocess::quiet(ctx, &["gpasswd", "-a", name, group])?.retcode == Some(0);
         }
         return Ok(done);
     }
@@ -468,7 +468,7 @@ fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
 ///     salt '*' user.primary_group saltadmin
 #[function]
 fn primary_group(ctx: &Context, name: String) -> Result<String> {
-    let outcome = cmd::counted(ctx, &["id", "-g", "-n", &name])?;
+    let outcome = subprocess::counted(ctx, &["id", "-g", "-n", &name])?;
     let said = if outcome.retcode == Some(0) { outcome.stdout } else { outcome.stderr };
     Ok(said.trim_end().to_owned())
 }

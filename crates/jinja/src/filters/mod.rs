@@ -3,7 +3,6 @@
 mod json;
 mod lazy;
 mod numbers;
-mod pretty;
 mod sequences;
 mod text;
 mod url;
@@ -48,7 +47,7 @@ const FILTERS: &[(&str, Filter)] = &[
     ("map", lazy::map),
     ("max", |call| sequences::min_or_max(call, "do_max", true)),
     ("min", |call| sequences::min_or_max(call, "do_min", false)),
-    ("pprint", pretty::pprint),
+    ("pprint", text::pprint),
     ("random", sequences::random),
     ("reject", |call| lazy::select(call, false, false)),
     ("rejectattr", |call| lazy::select(call, false, true)),

@@ -37,6 +37,11 @@ fn change(call: &mut CallArgs, name: &str, change: fn(&str) -> String) -> Result
     Ok(alike(change(&text), markup))
 }
 
+pub(super) fn pprint(call: &mut CallArgs) -> Result<Value, Error> {
+    let [value] = call.bind("do_pprint", [("value", None)])?;
+    Ok(Value::str(crate::python::pformat(call.state, &value)?))
+}
+
 pub(super) fn upper(call: &mut CallArgs) -> Result<Value, Error> {
     change(call, "do_upper", str::to_uppercase)
 }

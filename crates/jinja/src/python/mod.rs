@@ -5,6 +5,7 @@ mod arith;
 mod compare;
 mod format_percent;
 mod format_spec;
+mod pprint;
 mod print;
 mod slice;
 mod str_format;
@@ -13,6 +14,7 @@ pub(crate) mod text;
 pub use access::{contains, iterate, len, to_vec, truthy};
 pub use arith::div;
 pub use compare::{CmpOp, compare, equal, less_than, sort_by_keys};
+pub use pprint::pformat;
 pub use print::{Quote, repr, repr_float, repr_str, str_of};
 pub use slice::slice;
 

@@ -15,8 +15,8 @@ use contents::{Contents, broken};
 use unpack::Unzip;
 pub use unpack::tar as unpack_tar;
 
-use crate::cmd::words;
 use crate::util;
+use python::shlex as words;
 
 /// Registers the functions of `archive`.
 pub static MODULE: Module = Module::new(
@@ -149,7 +149,7 @@ fn rar_contents(ctx: &Context, name: &str, place: &Path) -> Result<Contents> {
         return Err(Error::execution("rar command not available, is it installed?"));
     }
     // `lt` is the technical listing: it names the type of each member, which the plain one does not.
-    let output = crate::cmd::quiet(ctx, &["rar", "lt", &place.to_string_lossy()])?.stdout;
+    let output = crate::subprocess::quiet(ctx, &["rar", "lt", &place.to_string_lossy()])?.stdout;
     let pattern = regex::Regex::new(r"Name:\s*([^\n]+)\s*Type:\s*([^\n]+)").expect("the pattern is constant");
     let mut found = Contents::default();
     for hit in pattern.captures_iter(&output) {

@@ -122,7 +122,8 @@ impl Unzip {
             Error::execution(format!("Exception encountered unpacking zipfile: {error}"))
         };
         let mut archive = open_zip(path, &path.to_string_lossy()).map_err(|_| failed(&"File is not a zip file"))?;
-        fs::create_dir_all(dest).map_err(|error| failed(&crate::cmd::os_text(&error, &dest.to_string_lossy())))?;
+        fs::create_dir_all(dest)
+            .map_err(|error| failed(&crate::subprocess::os_text(&error, &dest.to_string_lossy())))?;
         let mut names = Vec::new();
         for index in 0..archive.len() {
             // A password does not harm members that are not encrypted: archives may mix both.
@@ -186,8 +187,8 @@ impl Unzip {
 pub fn zip(target: &Path, sources: &[String], cwd: Option<&Path>) -> Result<Vec<String>> {
     let failed =
         |error: &dyn std::fmt::Display| Error::execution(format!("Exception encountered creating zipfile: {error}"));
-    let file =
-        fs::File::create(target).map_err(|error| failed(&crate::cmd::os_text(&error, &target.to_string_lossy())))?;
+    let file = fs::File::create(target)
+        .map_err(|error| failed(&crate::subprocess::os_text(&error, &target.to_string_lossy())))?;
     let mut writer = zip::ZipWriter::new(file);
     let mut names = Vec::new();
     for source in sources {

@@ -9,8 +9,8 @@ use nix::unistd::Pid;
 use value::Value;
 
 use super::options::{CallArgs, Line, Options};
-use super::quiet;
 use super::run::{self, Outcome};
+use crate::subprocess::quiet;
 
 /// Mounts what the command needs, runs it inside the root, ends the processes it left behind, and unmounts.
 pub fn run(ctx: &Context, given: &CallArgs) -> Result<Outcome> {

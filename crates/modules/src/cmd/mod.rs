@@ -1,14 +1,12 @@
 //! `cmd` — running commands.
 //!
-//! [`options`] reads the arguments, [`run`] builds the command from them, [`process`] starts it, [`calls`] selects the
-//! results of the variants. Other modules run programs through [`quiet`].
+//! [`options`] reads the arguments, [`run`] builds the command from them and runs it, [`calls`] selects the results of the
+//! variants. Other modules run programs through [`crate::subprocess`].
 
 mod calls;
-mod child;
 mod chroot;
 pub mod encoding;
 mod options;
-pub(crate) mod process;
 mod run;
 mod runas;
 mod script;
@@ -18,17 +16,13 @@ mod table;
 mod tests;
 
 use std::path::Path;
-use std::time::Duration;
 
-use exec::{Context, Error, KwArgs, Module, Result, function};
+use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
-pub use process::os_text;
-pub use python::shlex as words;
-pub use run::Outcome;
+use python::shlex as words;
 
 use options::CallArgs;
-use process::{Ended, Failure, Launch};
 use table::{
     POWERSHELL, POWERSHELL_ALL, RETCODE, RUN, RUN_ALL, RUN_BG, RUN_CHROOT, RUN_STDERR, RUN_STDOUT, SCRIPT,
     SCRIPT_RETCODE, SHELL,
@@ -63,106 +57,6 @@ pub static MODULE: Module = Module::new(
         &WHICH_BIN,
     ],
 );
-
-/// Runs a program for another function: without a shell, in English, with separate streams, and unlogged. The job's
-/// return code is not changed.
-///
-/// # Errors
-/// [`Error::CommandNotFound`] when there is no such program.
-pub fn quiet(ctx: &Context, words: &[&str]) -> Result<Outcome> {
-    quiet_for(ctx, words, None)
-}
-
-/// Like [`quiet`], but the program's exit code becomes the job's return code, for functions whose result does not show
-/// a failure.
-///
-/// # Errors
-/// As [`quiet`].
-pub fn counted(ctx: &Context, words: &[&str]) -> Result<Outcome> {
-    let outcome = quiet(ctx, words)?;
-    ctx.set_retcode(outcome.retcode.unwrap_or(1));
-    Ok(outcome)
-}
-
-/// Like [`quiet`], with a time limit. A program that exceeds it is killed, and the outcome records that.
-pub fn quiet_for(ctx: &Context, words: &[&str], limit: Option<Duration>) -> Result<Outcome> {
-    finish(ctx, plain(words)?, limit)
-}
-
-/// Like [`quiet`], with data for its standard input.
-pub fn fed(ctx: &Context, words: &[&str], stdin: Vec<u8>) -> Result<Outcome> {
-    finish(ctx, Launch { stdin: Some(stdin), ..plain(words)? }, None)
-}
-
-/// Additional settings for a program.
-#[derive(Clone, Debug, Default)]
-pub struct Extra {
-    /// Variables added to the environment.
-    pub env: Vec<(String, String)>,
-    /// Sends stderr to the same pipe as stdout.
-    pub merge: bool,
-    /// Data for its standard input.
-    pub stdin: Option<Vec<u8>>,
-}
-
-/// Like [`quiet`], with variables, merged streams, or data for its standard input.
-pub fn quiet_with(ctx: &Context, words: &[&str], extra: Extra) -> Result<Outcome> {
-    let mut launch = Launch { merge: extra.merge, stdin: extra.stdin, ..plain(words)? };
-    launch.env.extend(extra.env);
-    finish(ctx, launch, None)
-}
-
-fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Result<Outcome> {
-    #[cfg(test)]
-    if let Some(answer) = crate::recorded::answer(ctx, &launch) {
-        return answer;
-    }
-    match process::run(ctx, &launch, limit) {
-        Ok(Ended::Exited { pid, code, out, err }) => {
-            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-            Ok(Outcome { pid, retcode: Some(code), stdout: text(out), stderr: text(err), timed_out: false })
-        }
-        // No signal number: Salt returns 1 for every command that exceeds its timeout.
-        Ok(Ended::TimedOut { pid }) => Ok(Outcome { pid, retcode: Some(1), timed_out: true, ..Outcome::default() }),
-        Err(failure) => Err(not_started(failure)),
-    }
-}
-
-/// Starts a program without waiting for it and returns its process id.
-///
-/// # Errors
-/// [`Error::CommandNotFound`] when there is no such program.
-pub fn start(words: &[&str]) -> Result<i64> {
-    process::leave_running(&plain(words)?).map_err(not_started)
-}
-
-fn plain(words: &[&str]) -> Result<Launch> {
-    if words.first().is_none_or(|program| program.is_empty()) {
-        return Err(Error::invocation("the command to run is empty"));
-    }
-    // The output is parsed; a translated message or a decimal comma would not be understood.
-    let english = [("LC_ALL", "C"), ("LANGUAGE", "C")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Ok(Launch {
-        words: words.iter().map(|word| (*word).to_owned()).collect(),
-        // The directory the minion was started in may be gone or unreadable.
-        cwd: "/".into(),
-        env: crate::environ::variables()
-            .into_iter()
-            // systemd would take a `READY=1` or `STOPPING=1` of the child for one of the minion.
-            .filter(|(name, _)| name != "NOTIFY_SOCKET")
-            .chain(english)
-            .collect(),
-        ..Launch::default()
-    })
-}
-
-fn not_started(Failure(error, program): Failure) -> Error {
-    match error.kind() {
-        // Callers distinguish a missing program from one that cannot be started.
-        std::io::ErrorKind::NotFound => Error::CommandNotFound(program),
-        _ => Error::execution(format!("failed to run {program}: {error}")),
-    }
-}
 
 /// Runs code in a language whose interpreter takes a file, and returns its output.
 ///

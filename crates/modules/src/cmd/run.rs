@@ -8,23 +8,9 @@ use value::{Map, Value, map};
 
 use super::encoding::Encoding;
 use super::options::{Line, Options};
-use super::process::{self, Ended, Failure, Launch};
 use super::{runas, words};
-
-/// The result of a command.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Its process id.
-    pub pid: i64,
-    /// Its exit code, 0 where the arguments say that it counts as success; `None` while it runs.
-    pub retcode: Option<i64>,
-    /// The standard output.
-    pub stdout: String,
-    /// The standard error, unless merged into the standard output.
-    pub stderr: String,
-    /// Set when it exceeded its time limit and was killed.
-    pub timed_out: bool,
-}
+pub use crate::subprocess::Outcome;
+use crate::subprocess::process::{self, Ended, Failure, Launch};
 
 impl Outcome {
     /// Returns what `cmd.run_all` returns.

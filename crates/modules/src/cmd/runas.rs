@@ -6,7 +6,7 @@ use std::time::Duration;
 use exec::{Context, Error, Result};
 use nix::unistd::{Group, Uid, User, getegid, geteuid, getgrouplist};
 
-use super::process::{Ended, Identity, Launch, run};
+use crate::subprocess::process::{Ended, Identity, Launch, run};
 
 /// The time limit for the login that prints its environment.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ use crate::templates;
 pub fn run(ctx: &Context, given: &CallArgs) -> Result<Option<Outcome>> {
     let source = given.text("source").unwrap_or_default();
     let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
-    let cached = match crate::cp::cache(ctx, &source, saltenv.as_deref().unwrap_or("base"))? {
+    let cached = match crate::fileclient::cache(ctx, &source, saltenv.as_deref().unwrap_or("base"))? {
         Some(path) => path,
         None => return Ok(None),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use exec::{Context, Error, Result};
 use value::{Map, map};
 
-use super::process::{self, Ended, Launch};
+use crate::subprocess::process::{self, Ended, Launch};
 use crate::util;
 
 /// The time limit for asking an interpreter for its version.

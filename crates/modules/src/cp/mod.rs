@@ -1,12 +1,9 @@
 //! `cp` — files from the master to this machine and back.
 //!
-//! Fetching and the cache are the file client's ([`files::FileClient`]); this module gives it the master of the job to
-//! ask, or the minion's own `file_roots` when there is none, and words its answers as Salt does.
+//! Fetching and the cache are the file client's ([`crate::fileclient`]); this module words its answers as Salt does.
 
-mod fetch;
 mod push;
 mod receive;
-mod remote;
 #[cfg(test)]
 mod tests;
 
@@ -16,12 +13,11 @@ use exec::{Context, Error, KwArgs, Module, Result, function};
 use files::{CachedDir, Content, GetFile, url};
 use value::{Map, Value, map};
 
-use crate::file::text::{decode_error, is_binary};
+use crate::fileclient::{self, Web, cache, client, web, within};
+use crate::text::{decode_error, is_binary};
 use crate::{templates, util};
-pub use fetch::Web;
 use push::{PUSH, PUSH_DIR};
 use receive::{RECV, RECV_CHUNKED};
-pub use remote::{client, within};
 
 /// Registers the functions of `cp`.
 pub static MODULE: Module = Module::new(
@@ -74,40 +70,6 @@ fn texts(paths: &[PathBuf]) -> Vec<String> {
 /// Returns a path, or False for a file that is missing.
 fn path_or_false(path: Option<PathBuf>) -> Value {
     path.map_or(Value::Bool(false), |path| text(&path).into())
-}
-
-/// Returns the local path of the file at an address, after fetching it into the cache if necessary; `None` when there
-/// is no such file.
-///
-/// # Errors
-/// When the master does not answer, or the address cannot be understood.
-pub fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option<PathBuf>> {
-    if fetch::is_foreign(address) {
-        return fetch::into_cache(ctx, address, saltenv, None, Web::default()).map(Some);
-    }
-    within(ctx, client(ctx)?.cache_file(address, saltenv, None))
-}
-
-/// Like [`cache`], but a file from the web whose cached copy has this checksum is not fetched again.
-///
-/// # Errors
-/// When the master or the web server does not answer, or the address cannot be understood.
-pub fn cache_hashed(
-    ctx: &Context,
-    address: &str,
-    saltenv: &str,
-    hash: Option<&str>,
-    web: Web,
-) -> Result<Option<PathBuf>> {
-    if fetch::is_foreign(address) {
-        return fetch::into_cache(ctx, address, saltenv, hash, web).map(Some);
-    }
-    cache(ctx, address, saltenv)
-}
-
-/// Returns whether there is a file at a web address.
-pub fn exists_abroad(ctx: &Context, address: &str) -> bool {
-    fetch::exists(ctx, address)
 }
 
 /// Fetches a file of the master to a place. A directory as place keeps the file's name; ``makedirs=True`` makes missing
@@ -290,10 +252,10 @@ fn get_url(
     // `dest=None` requests the content instead of a path; an empty text means the cache.
     let wants_content = dest.is_null();
     let place = Some(dest).filter(Value::truthy).map(|dest| dest.to_string());
-    let found = if fetch::is_foreign(&path) {
+    let found = if web::is_foreign(&path) {
         match place {
-            Some(place) => Some(fetch::to_place(ctx, &path, Path::new(&place), makedirs, web)?),
-            None => Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web)?),
+            Some(place) => Some(web::to_place(ctx, &path, Path::new(&place), makedirs, web)?),
+            None => Some(web::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web)?),
         }
     } else {
         let how = GetFile { dest: place, makedirs, saltenv: saltenv.clone(), gzip: None, cachedir: None };
@@ -359,8 +321,8 @@ fn to_cache(
     web: Web,
 ) -> Result<Value> {
     let saltenv = environment(ctx, saltenv);
-    let found = if fetch::is_foreign(&path) {
-        Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web)?)
+    let found = if web::is_foreign(&path) {
+        Some(web::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web)?)
     } else {
         cache(ctx, &path, &saltenv)?
     };
@@ -445,7 +407,7 @@ fn cache_local_file(ctx: &Context, path: String) -> Result<String> {
             return Ok(cached);
         }
     }
-    Ok(text(&client.cache_local_file(Path::new(&path)).map_err(remote::failed)?))
+    Ok(text(&client.cache_local_file(Path::new(&path)).map_err(fileclient::failed)?))
 }
 
 /// Returns the path that a file would have in the cache.
@@ -458,7 +420,7 @@ fn cache_local_file(ctx: &Context, path: String) -> Result<String> {
 #[function]
 fn cache_dest(ctx: &Context, url: String, saltenv: Option<String>) -> Result<String> {
     let dest = client(ctx)?.cache_dest(&url, &environment(ctx, saltenv));
-    dest.map(|path| text(&path)).map_err(remote::failed)
+    dest.map(|path| text(&path)).map_err(fileclient::failed)
 }
 
 /// Returns the path of a file in the cache, or an empty text if it is not cached.

@@ -139,5 +139,5 @@ fn unpacked(packed: &[u8]) -> std::result::Result<Vec<u8>, String> {
 }
 
 fn worded(error: &std::io::Error, path: &Path) -> String {
-    crate::cmd::os_text(error, &path.to_string_lossy())
+    crate::subprocess::os_text(error, &path.to_string_lossy())
 }

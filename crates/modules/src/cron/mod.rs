@@ -8,7 +8,7 @@ use exec::{Context, Module, Result, function};
 use rand::Rng;
 use value::{Map, Value};
 
-use crate::cmd::{self, Outcome};
+use crate::subprocess::{self, Outcome};
 use crate::util;
 use tab::{Job, NO_IDENTIFIER, Tab, When, needs_change};
 
@@ -47,7 +47,7 @@ fn words<'a>(user: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 
 fn raw(ctx: &Context, user: &str) -> Result<String> {
     // The exit code means nothing: `crontab -l` fails for a user who has no table yet.
-    let said = cmd::quiet(ctx, &words(user, &["-l"]))?;
+    let said = subprocess::quiet(ctx, &words(user, &["-l"]))?;
     Ok(without_header(&said.stdout))
 }
 
@@ -66,7 +66,7 @@ fn table(ctx: &Context, user: &str) -> Result<Tab> {
 /// Installs a table. Returns the error message if cron rejects it.
 fn store(ctx: &Context, user: &str, tab: &Tab) -> Result<Option<String>> {
     // Through standard input instead of a temporary file as in Salt: no copy is left for others to read.
-    let said = cmd::fed(ctx, &words(user, &["-"]), tab.written().into_bytes())?;
+    let said = subprocess::fed(ctx, &words(user, &["-"]), tab.written().into_bytes())?;
     Ok((said.retcode != Some(0)).then(|| said.stderr.trim_end().to_owned()))
 }
 
@@ -413,7 +413,7 @@ fn rm_env(ctx: &Context, user: String, name: String) -> Result<String> {
 }
 
 fn install_file(ctx: &Context, user: &str, path: &str) -> Result<Outcome> {
-    cmd::quiet(ctx, &words(user, &[path]))
+    subprocess::quiet(ctx, &words(user, &[path]))
 }
 
 /// Installs a file as the crontab of a user.

@@ -6,7 +6,7 @@ use std::path::Path;
 use exec::{Context, Error, KwArgs, Result, VarArgs, function};
 use value::{Map, Value};
 
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// The letters that are attributes; others in the output of `lsattr` are left out.
 const LETTERS: &str = "aAcCdDeijPsStTu";
@@ -27,7 +27,7 @@ pub fn lsattr(ctx: &Context, path: String) -> Result<Value> {
     if !Path::new(&path).exists() {
         return Err(Error::invocation(format!("File or directory does not exist: {path}")));
     }
-    let said = cmd::quiet(ctx, &["lsattr", &path])?;
+    let said = subprocess::quiet(ctx, &["lsattr", &path])?;
     let mut found = Map::new();
     // File systems without attributes make the program complain; the other lines are still good.
     for line in said.stdout.lines().filter(|line| !line.starts_with("lsattr: ")) {
@@ -60,7 +60,7 @@ pub fn chattr(ctx: &Context, files: VarArgs, kwargs: KwArgs) -> Result<bool> {
     words.extend(given("version").into_iter().flat_map(|version| ["-v".to_owned(), version]));
     words.extend(files);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let said = cmd::quiet(ctx, &words)?;
+    let said = subprocess::quiet(ctx, &words)?;
     ctx.set_retcode(said.retcode.unwrap_or(1));
     // chattr is silent when all went well; Salt judges by that.
     Ok(said.stdout.is_empty() && said.stderr.is_empty())

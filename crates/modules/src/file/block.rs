@@ -9,7 +9,8 @@ use value::Value;
 use super::encode::Encoding;
 use super::paths::expand_user;
 use super::replace::Editable;
-use super::{difflib, pattern, text};
+use super::{difflib, pattern};
+use crate::text;
 
 /// The place for a missing block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

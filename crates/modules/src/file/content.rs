@@ -11,7 +11,7 @@ use value::{Map, Value};
 
 use super::os_error;
 use super::paths::{expand_user, glob};
-use crate::cmd;
+use crate::subprocess;
 
 /// The size of the window for searching a text in a file, in bytes, as in Salt.
 const WINDOW: usize = 256 * 1024;
@@ -148,7 +148,7 @@ pub fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -> Resu
     let mut words = vec!["grep".to_owned()];
     for option in opts.0.iter().map(ToString::to_string) {
         // Salt refuses `-i -c` as one option: the quoting of the command line hides such mistakes.
-        let split = cmd::words::split(&option).map_err(|error| Error::Other(error.to_string()))?;
+        let split = python::shlex::split(&option).map_err(|error| Error::Other(error.to_string()))?;
         if split.len() > 1 {
             return Err(Error::invocation(format!(
                 "Passing multiple command line arguments in a single string is not supported, please pass the \
@@ -171,7 +171,7 @@ pub fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -> Resu
 /// Runs a program and returns what `cmd.run_all` returns; its return code is that of the job.
 pub fn run_all(ctx: &Context, words: &[String]) -> Result<Map> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut outcome = cmd::quiet(ctx, &words)?;
+    let mut outcome = subprocess::quiet(ctx, &words)?;
     ctx.set_retcode(outcome.retcode.unwrap_or(1));
     // `cmd.run_all` strips the end of the output too.
     outcome.stdout.truncate(outcome.stdout.trim_end().len());

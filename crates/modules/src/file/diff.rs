@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, Result, function};
 use value::{Value, list};
 
-use super::{difflib, text};
-use crate::cp::Web;
+use super::difflib;
+use crate::fileclient::Web;
+use crate::text;
 use crate::util;
 
 /// The differences to ignore.
@@ -194,7 +195,7 @@ pub fn get_diff(
     let mut places: Vec<PathBuf> = Vec::new();
     let mut wrong = Vec::new();
     for (file, hash) in [(&file1, &source_hash_file1), (&file2, &source_hash_file2)] {
-        match crate::cp::cache_hashed(ctx, file, &saltenv, hash.as_deref(), Web::default()) {
+        match crate::fileclient::cache_hashed(ctx, file, &saltenv, hash.as_deref(), Web::default()) {
             Ok(Some(place)) => places.push(place),
             Ok(None) => wrong.push(format!("File {file} not found")),
             // Both files are tried, so that one message names everything that is missing.

@@ -9,7 +9,6 @@ use super::content::run_all;
 use super::paths::{expand_user, real};
 use super::replace::Editable;
 use super::{difflib, pattern};
-use crate::cmd;
 
 /// Puts a comment sign before all matching lines, and returns the difference. ``backup`` is the suffix of a copy.
 ///
@@ -129,7 +128,7 @@ pub fn sed(
     let script = format!("{}{negate}s/{}/{}/{flags}", sed_limit(&escaped(&limit)), escaped(&before), escaped(&after));
     let mut words =
         vec!["sed".to_owned(), format!("-i{}", if backup.truthy() { backup.to_string() } else { String::new() })];
-    words.extend(cmd::words::split(&options).map_err(|error| Error::Other(error.to_string()))?);
+    words.extend(python::shlex::split(&options).map_err(|error| Error::Other(error.to_string()))?);
     words.extend([script, path]);
     run_all(ctx, &words).map(Value::Map)
 }

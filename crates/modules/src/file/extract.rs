@@ -9,8 +9,8 @@ use value::{Map, Value, map};
 
 use super::address::{self, VALID, redacted};
 use super::signature::Signature;
-use super::text;
-use crate::cp::Web;
+use crate::fileclient::Web;
+use crate::text;
 
 /// The kinds of checksums and how many digits they have, in Salt's order.
 pub const KINDS: [(&str, usize); 6] =
@@ -186,7 +186,7 @@ pub fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
     let place = if hash.starts_with('/') {
         Some(Path::new(hash).to_owned())
     } else if VALID.contains(&scheme) {
-        let found = crate::cp::cache_hashed(ctx, hash, asked.saltenv, None, asked.web)?;
+        let found = crate::fileclient::cache_hashed(ctx, hash, asked.saltenv, None, asked.web)?;
         let missing = || Error::execution(format!("Source hash file {} not found", redacted(hash)));
         let found = found.ok_or_else(missing)?;
         // Before the list is read: nothing in it counts until its signature does.

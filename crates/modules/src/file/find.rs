@@ -14,7 +14,6 @@ use super::content::any_window;
 use super::facts::{group_name, user_name};
 use super::hash;
 use super::paths::{expand_user, glob, split};
-use crate::cmd;
 
 /// The letters of kinds of files, and what the kernel calls them.
 const KINDS: [(char, u32); 7] = [
@@ -350,7 +349,7 @@ fn printed(field: &str, path: &str, meta: &Metadata) -> Option<Value> {
 fn run(command: &str, path: &str) -> String {
     // The path is put in before the line is split, so one with a blank becomes two words, as in Salt.
     let command = command.replace("{}", path);
-    let words = cmd::words::split(&command).unwrap_or_default();
+    let words = python::shlex::split(&command).unwrap_or_default();
     let Some((program, args)) = words.split_first() else { return format!("{path}: Failed") };
     match std::process::Command::new(program).args(args).stdin(std::process::Stdio::null()).output() {
         Ok(output) => {

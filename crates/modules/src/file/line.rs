@@ -9,7 +9,8 @@ use value::Value;
 
 use super::paths::{expand_user, real};
 use super::store::{self, Content, Keep};
-use super::{difflib, pattern, text};
+use super::{difflib, pattern};
+use crate::text;
 
 // `re.DOTALL`, which Salt compiles the patterns of this function with.
 const DOTALL: i64 = 16;

@@ -14,7 +14,7 @@ use super::selinux::Selinux;
 use super::signature::Signature;
 use super::store::{self, Content, Keep};
 use super::{address, content, hash, paths, sources, tree};
-use crate::cp::Web;
+use crate::fileclient::Web;
 
 /// The wanted state of a file.
 #[derive(Clone, Debug, Default)]
@@ -125,7 +125,7 @@ impl Work<'_> {
         if !self.order.place.is_empty() {
             return Ok(Ok(()));
         }
-        let found = crate::cp::cache_hashed(self.ctx, source, &self.order.saltenv, None, self.order.web)?;
+        let found = crate::fileclient::cache_hashed(self.ctx, source, &self.order.saltenv, None, self.order.web)?;
         let Some(found) = found else { return Ok(Err(self.stop(format!("Source file '{source}' not found")))) };
         self.order.place = found.to_string_lossy().into_owned();
         let default = self.ctx.opt_str("hash_type").unwrap_or("sha256").to_owned();

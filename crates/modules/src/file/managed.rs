@@ -11,8 +11,9 @@ use super::extract::{SourceHash, Sum, source_sum};
 use super::perms::{is_one, normalize_mode};
 use super::selinux::Selinux;
 use super::signature::Signature;
-use super::{attrs, facts, hash, store, template, text};
-use crate::cp::Web;
+use super::{attrs, facts, hash, store, template};
+use crate::fileclient::Web;
+use crate::text;
 
 /// The source of a file's content.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +123,7 @@ fn wanted_sum(
     let here = |path: &str| Ok::<_, Error>(Some(Sum { kind: "sha256".into(), digits: hash::of_file(path, "sha256")? }));
     if scheme == "salt" {
         // The master returns the checksum without sending the file.
-        let found = crate::cp::within(ctx, crate::cp::client(ctx)?.hash_file(source, &asked.saltenv))?;
+        let found = crate::fileclient::within(ctx, crate::fileclient::client(ctx)?.hash_file(source, &asked.saltenv))?;
         let sum = found.as_ref().and_then(|map| Sum::from_value(&map.clone().into()));
         let missing = || format!("Source file {source} not found in saltenv '{}'", asked.saltenv);
         return Ok(sum.map(Some).ok_or_else(missing));
@@ -165,7 +166,7 @@ fn into_cache(
     source: &str,
     fetched: &mut Fetched,
 ) -> Result<std::result::Result<(), String>> {
-    let cached = crate::cp::client(ctx)?.is_cached(source, &asked.saltenv);
+    let cached = crate::fileclient::client(ctx)?.is_cached(source, &asked.saltenv);
     let mut again = false;
     if let Some(cached) = cached.filter(|_| asked.source_hash.truthy() || asked.skip_verify || asked.web.use_etag) {
         let kind = fetched.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str()).to_owned();
@@ -184,7 +185,7 @@ fn into_cache(
         return Ok(Ok(()));
     }
     let digits = fetched.sum.as_ref().map(|sum| sum.digits.clone());
-    match crate::cp::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref(), asked.web) {
+    match crate::fileclient::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref(), asked.web) {
         Ok(found) => {
             fetched.place = found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
             Ok(Ok(()))
@@ -305,7 +306,7 @@ fn of_source(ctx: &Context, desired: &DesiredFile, exists: bool, changes: &mut M
     if let Some(source) = desired.source.as_deref().filter(|_| place.is_none()) {
         let digits = desired.sum.as_ref().map(|sum| sum.digits.as_str());
         // Only now is the content needed: a difference has to be shown.
-        place = crate::cp::cache_hashed(ctx, source, &desired.saltenv, digits, desired.web)?;
+        place = crate::fileclient::cache_hashed(ctx, source, &desired.saltenv, digits, desired.web)?;
     }
     let Some(place) = place else {
         // There is nothing to show without a source, but the file would change.
@@ -390,8 +391,8 @@ pub fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
     if !matches!(address::parse(source).scheme, "salt" | "file" | "") {
         return None;
     }
-    let client = crate::cp::client(ctx);
-    match client.and_then(|client| crate::cp::within(ctx, client.hash_and_stat(source, saltenv))) {
+    let client = crate::fileclient::client(ctx);
+    match client.and_then(|client| crate::fileclient::within(ctx, client.hash_and_stat(source, saltenv))) {
         Ok(found) => {
             let mode = found.and_then(|(_, stat)| stat.as_list()?.first()?.as_i64())?;
             Some(format!("{:04o}", mode & 0o7777).into())

@@ -9,7 +9,7 @@ use super::managed::{DesiredFile, SourceRequest, changes, check, fetch, given_co
 use super::selinux::Selinux;
 use super::signature::Signature;
 use super::sources;
-use crate::cp::Web;
+use crate::fileclient::Web;
 
 fn text(value: &Value) -> Option<String> {
     Some(value).filter(|value| value.truthy()).map(Value::to_string)

@@ -33,7 +33,6 @@ pub mod signature;
 pub mod sources;
 pub mod store;
 pub mod template;
-pub mod text;
 pub mod tree;
 
 use std::io;

@@ -6,7 +6,7 @@ use exec::{Context, Error, Result, function};
 use value::{Map, Value};
 
 use super::content::run_all;
-use crate::{cmd, util};
+use crate::util;
 
 /// Applies a patch to a file or directory with the program ``patch`` and returns the result of ``cmd.run_all``.
 ///
@@ -32,7 +32,7 @@ pub fn options_of(options: &Value) -> Result<Vec<String>> {
     match options {
         Value::Null => Ok(Vec::new()),
         Value::List(words) => Ok(words.iter().map(Value::to_string).collect()),
-        other => cmd::words::split(&other.to_string()).map_err(|error| Error::Other(error.to_string())),
+        other => python::shlex::split(&other.to_string()).map_err(|error| Error::Other(error.to_string())),
     }
 }
 

@@ -12,8 +12,8 @@ use super::encode::Encoding;
 use super::paths::{expand_user, real};
 use super::pattern::{self, Template};
 use super::store::{self, Content, Keep};
-use super::text::{self, Text};
 use super::{difflib, os_error};
+use crate::text::{self, Text};
 
 /// A text file that is to be changed.
 pub struct Editable {

@@ -3,7 +3,7 @@
 use exec::{Call, Context, Error, Result, function};
 use value::{Value, map};
 
-use crate::cmd;
+use crate::subprocess;
 
 /// Sets the SELinux context of a path to the default of the policy.
 ///
@@ -16,7 +16,7 @@ use crate::cmd;
 pub fn restorecon(ctx: &Context, path: String, #[default(false)] recursive: bool) -> Result<bool> {
     // `-F` resets user and range too, not only the type.
     let flag = if recursive { "-FR" } else { "-F" };
-    Ok(cmd::quiet(ctx, &["restorecon", flag, &path])?.retcode == Some(0))
+    Ok(subprocess::quiet(ctx, &["restorecon", flag, &path])?.retcode == Some(0))
 }
 
 /// Returns the SELinux context of a path.
@@ -32,7 +32,7 @@ pub fn get_selinux_context(ctx: &Context, path: String) -> Result<String> {
 }
 
 fn context_of(ctx: &Context, path: &str) -> Result<String> {
-    let said = cmd::quiet(ctx, &["stat", "-c", "%C", path])?;
+    let said = subprocess::quiet(ctx, &["stat", "-c", "%C", path])?;
     Ok(match said.retcode {
         Some(0) => said.stdout.trim_end().to_owned(),
         code => {
@@ -85,7 +85,7 @@ fn set(ctx: &Context, path: &str, parts: &Selinux, persist: bool) -> Result<Valu
         words.extend(part.iter().flat_map(|part| [flag, part.as_str()]));
     }
     words.push(path);
-    match cmd::quiet(ctx, &words)?.retcode {
+    match subprocess::quiet(ctx, &words)?.retcode {
         Some(0) => context_of(ctx, path).map(Value::from),
         _ => Ok(Value::Bool(false)),
     }

@@ -6,7 +6,7 @@ use exec::{Call, Context, Error, Result};
 use value::{Value, map};
 
 use super::address;
-use crate::cp::Web;
+use crate::fileclient::Web;
 
 /// The settings for the check of signatures.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +89,7 @@ impl Signature {
     }
 
     fn fetch(&self, ctx: &Context, one: &str, saltenv: &str, fetched: &mut Vec<String>) -> Result<String> {
-        let place = crate::cp::cache_hashed(ctx, one, saltenv, None, Web::default()).ok().flatten();
+        let place = crate::fileclient::cache_hashed(ctx, one, saltenv, None, Web::default()).ok().flatten();
         match place {
             Some(place) => {
                 let place = place.to_string_lossy().into_owned();

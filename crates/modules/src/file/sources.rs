@@ -65,7 +65,7 @@ impl Server<'_> {
                 let path = path.to_owned();
                 Ok(self.names(env.unwrap_or(saltenv))?.contains(path.trim_end_matches('/')))
             }
-            "http" | "https" | "ftp" => Ok(crate::cp::exists_abroad(self.ctx, source)),
+            "http" | "https" | "ftp" => Ok(crate::fileclient::exists_abroad(self.ctx, source)),
             "file" => {
                 // `file://etc/hosts` has its first directory where the host stands; Salt tries all three readings.
                 let joined = Path::new(parsed.host).join(parsed.path);
@@ -77,11 +77,11 @@ impl Server<'_> {
 
     fn names(&mut self, env: &str) -> Result<&HashSet<String>> {
         if !self.known.contains_key(env) {
-            let client = crate::cp::client(self.ctx)?;
+            let client = crate::fileclient::client(self.ctx)?;
             let mut names: HashSet<String> =
-                crate::cp::within(self.ctx, client.file_list(env, ""))?.into_iter().collect();
+                crate::fileclient::within(self.ctx, client.file_list(env, ""))?.into_iter().collect();
             // Directories count as well, for `file.recurse`.
-            names.extend(crate::cp::within(self.ctx, client.dir_list(env, ""))?);
+            names.extend(crate::fileclient::within(self.ctx, client.dir_list(env, ""))?);
             self.known.insert(env.to_owned(), names);
         }
         Ok(self.known.entry(env.to_owned()).or_default())

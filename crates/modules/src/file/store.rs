@@ -10,7 +10,7 @@ use tempfile::TempPath;
 use value::Value;
 
 use super::{backups, paths};
-use crate::{cmd, config, util};
+use crate::{config, subprocess, util};
 
 /// The prefix of the names of temporary files.
 pub const PREFIX: &str = "__salt.tmp.";
@@ -114,7 +114,7 @@ pub fn commit(
     let enforcing = || fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text.trim() == "1");
     // A new file has the context of the process that wrote it.
     if done.is_ok() && enforcing() && util::which("restorecon").is_some() {
-        cmd::quiet(ctx, &["restorecon", &dest.to_string_lossy()])?;
+        subprocess::quiet(ctx, &["restorecon", &dest.to_string_lossy()])?;
     }
     Ok(done)
 }

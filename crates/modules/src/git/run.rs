@@ -8,7 +8,7 @@ use exec::{Call, Context, Error, KwArgs, Result};
 use regex::{Regex, RegexBuilder};
 use value::{Map, Value, map};
 
-use crate::cmd::words;
+use python::shlex as words;
 
 /// The arguments nearly all functions share.
 #[derive(Clone, Debug, Default)]

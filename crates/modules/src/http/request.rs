@@ -6,7 +6,7 @@ use exec::{Context, Error, Result};
 use value::{Map, Value};
 
 use super::answer::Answer;
-use crate::cmd;
+use crate::subprocess;
 
 /// A request.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl Request {
             "--config",
             "-",
         ];
-        let outcome = cmd::fed(ctx, &words, self.configuration().into_bytes())?;
+        let outcome = subprocess::fed(ctx, &words, self.configuration().into_bytes())?;
         Ok(Answer {
             code: outcome.retcode.unwrap_or(1),
             error: outcome.stderr.trim().to_owned(),

@@ -45,7 +45,7 @@ fn read(ctx: &Context, form: &Form) -> Result<Section> {
         // A test run must not fail for a file that an earlier state would have made readable.
         Err(_) if ctx.is_test() => Ok(Section::new(&form.separator, form.no_spaces)),
         Err(error) => {
-            let why = crate::cmd::os_text(&error, form.file);
+            let why = crate::subprocess::os_text(&error, form.file);
             Err(Error::execution(format!("Unable to open file '{}'. Exception: {why}", form.file)))
         }
     }
@@ -54,7 +54,7 @@ fn read(ctx: &Context, form: &Form) -> Result<Section> {
 fn write(form: &Form, ini: &mut Section) -> Result<()> {
     let content = text::print(ini);
     let failed = |error: std::io::Error| {
-        let why = crate::cmd::os_text(&error, form.file);
+        let why = crate::subprocess::os_text(&error, form.file);
         Error::execution(format!("Unable to write file '{}'. Exception: {why}", form.file))
     };
     let path = Path::new(form.file);

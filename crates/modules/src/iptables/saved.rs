@@ -3,7 +3,7 @@
 use exec::{Error, Result};
 use value::{Map, Value, map};
 
-use crate::cmd::words;
+use python::shlex as words;
 
 /// The long names of options.
 fn long_name(option: &str) -> Option<&str> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use exec::{Call, Context, Error, KwArgs, Module, Result, VarArgs, function};
 use value::{Map, Value, map};
 
-use crate::cmd;
+use crate::subprocess;
 
 /// Registers the functions of `lowpkg`.
 pub static MODULE: Module = Module::new(
@@ -29,7 +29,7 @@ pub static MODULE: Module = Module::new(
 #[function]
 fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<Map> {
     let path = local_file(ctx, path, &saltenv)?;
-    let said = cmd::quiet(ctx, &["dpkg", "-I", &path])?;
+    let said = subprocess::quiet(ctx, &["dpkg", "-I", &path])?;
     if said.retcode != Some(0) {
         let why = if said.stderr.is_empty() { String::new() } else { format!(": {}", said.stderr.trim_end()) };
         return Err(Error::execution(format!("Unable to get info for {path}{why}")));
@@ -85,7 +85,7 @@ fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(S
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\t${Version}\n", "-W"];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::counted(ctx, &words)?;
+    let said = subprocess::counted(ctx, &words)?;
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
@@ -95,7 +95,7 @@ fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(S
 }
 
 fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
-    let said = cmd::quiet(ctx, &["dpkg", "-L", package])?;
+    let said = subprocess::quiet(ctx, &["dpkg", "-L", package])?;
     Ok(said.stdout.lines().map(str::to_owned).collect())
 }
 
@@ -180,7 +180,7 @@ fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let format = format!("-f={fields}\\n*/~^\\\\*\\n");
     let mut words = vec!["dpkg-query", "-W", &format];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::counted(ctx, &words)?;
+    let said = subprocess::counted(ctx, &words)?;
     if said.retcode != Some(0) {
         // By default Salt fails here, while the other functions of this module answer with text.
         if kwargs.0.get("failhard").is_none_or(Value::truthy) {
@@ -198,7 +198,7 @@ fn package(text: &str) -> Option<(String, Map)> {
     let mut info = Map::new();
     for (key, value) in fields.lines().filter_map(|line| line.trim().split_once(':')) {
         let value = match key {
-            "install_date" => value.parse().map(crate::pkg::apt::utc).unwrap_or_default(),
+            "install_date" => value.parse().map(utc).unwrap_or_default(),
             _ => value.to_owned(),
         };
         if !value.is_empty() {
@@ -207,8 +207,24 @@ fn package(text: &str) -> Option<(String, Map)> {
     }
     info.insert("description", description);
     let name = info.get_str("package")?.to_owned();
-    info.extend(crate::pkg::apt::license(&name).map(|license| ("license", license)));
+    info.extend(license(&name).map(|license| ("license", license)));
     Some((name, info))
+}
+
+/// Writes seconds since 1970 as `2025-05-20T00:00:00Z`.
+pub(crate) fn utc(seconds: i64) -> String {
+    format!("{}Z", python::calendar::iso(seconds))
+}
+
+/// The licences the package's copyright file names.
+pub(crate) fn license(name: &str) -> Option<String> {
+    let bytes = std::fs::read(format!("/usr/share/doc/{name}/copyright")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    // The machine-readable format of Debian's copyright files. Free text yields nothing.
+    let mut names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("License:")).map(str::trim).collect();
+    names.sort_unstable();
+    names.dedup();
+    Some(names.join(", ")).filter(|names| !names.is_empty())
 }
 
 /// Returns installed packages and their versions.
@@ -247,7 +263,7 @@ fn unpurge(ctx: &Context, packages: VarArgs) -> Result<Map> {
     // dpkg does not report its changes, so the list is read twice.
     let old = leaving()?;
     let lines: String = packages.0.iter().map(|name| format!("{name} install\n")).collect();
-    cmd::fed(ctx, &["dpkg", "--set-selections"], lines.into_bytes())?;
+    subprocess::fed(ctx, &["dpkg", "--set-selections"], lines.into_bytes())?;
     let new = leaving()?;
     let text = |packages: &Map, name: &Value| packages.get_value(name).cloned().unwrap_or("".into());
     let mut changes = Map::new();

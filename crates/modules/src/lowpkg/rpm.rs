@@ -7,10 +7,9 @@ use exec::{Call, Context, Error, KwArgs, Module, Result, VarArgs, function};
 use value::{Map, Value, map};
 
 use super::rpm_info;
-use crate::cmd::{Extra, Outcome};
-use crate::pkg::common;
-use crate::pkg::rpm::{self as packages, FIELDS, Info};
-use crate::pkg::yum;
+use crate::packages::common;
+use crate::packages::rpm::{self as packages, FIELDS, Info};
+use crate::subprocess::{Extra, Outcome};
 use crate::util;
 
 /// Registers the functions of `lowpkg`.
@@ -40,7 +39,7 @@ fn has_rpm(grains: &Map) -> std::result::Result<(), String> {
         return Err(format!("{start} rpm binary is not in the path."));
     }
     let suse = grains.get_str("os_family").is_some_and(|family| family.eq_ignore_ascii_case("suse"));
-    if suse || yum::is_relative(grains) {
+    if suse || packages::is_red_hat_relative(grains) {
         return Ok(());
     }
     Err(format!(

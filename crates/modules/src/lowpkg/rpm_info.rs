@@ -3,7 +3,7 @@
 use exec::{Error, Result};
 use value::{Map, Value};
 
-use crate::pkg::Loose;
+use crate::packages::Loose;
 
 /// The fields that can be queried, in this order.
 fn fields(long_size: bool) -> Vec<(&'static str, &'static str)> {

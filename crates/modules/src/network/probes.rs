@@ -6,7 +6,7 @@ use std::time::Duration;
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// Keeps only those characters that a host name may contain, so that it is never taken for a flag or two words.
 pub fn sanitized(host: &str) -> String {
@@ -75,7 +75,7 @@ fn udp_answers(address: SocketAddr, limit: Duration) -> bool {
 #[function]
 pub fn dig(ctx: &Context, host: String) -> Result<String> {
     util::needs(ctx, "dig")?;
-    Ok(cmd::quiet(ctx, &["dig", &sanitized(&host)])?.stdout.trim_end().to_owned())
+    Ok(subprocess::quiet(ctx, &["dig", &sanitized(&host)])?.stdout.trim_end().to_owned())
 }
 
 /// Sends four echo requests to a host and returns the output of ``ping``, or whether it was reached.
@@ -113,7 +113,7 @@ pub fn traceroute(ctx: &Context, host: String) -> Result<Value> {
     // traceroute waits for every hop that does not answer.
     let limit = Some(Duration::from_secs(120));
     util::needs(ctx, "traceroute")?;
-    let said = cmd::quiet_for(ctx, &["traceroute", &sanitized(&host)], limit)?;
+    let said = subprocess::quiet_for(ctx, &["traceroute", &sanitized(&host)], limit)?;
     // The first line is a heading.
     Ok(said.stdout.lines().skip(1).filter(|line| line.contains(' ')).map(hop).collect())
 }

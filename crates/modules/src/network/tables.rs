@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use exec::{Context, Error, Result, function};
 use value::{Map, Value, map};
 
-use crate::cmd;
+use crate::subprocess;
 
 fn proc_net(name: &str) -> String {
     std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default()
@@ -159,7 +159,7 @@ fn neighbours(text: &str) -> Map {
 ///     salt '*' network.ip_neighs
 #[function]
 pub fn ip_neighs(ctx: &Context) -> Result<Map> {
-    let said = cmd::quiet(ctx, &["ip", "neigh", "show"])?;
+    let said = subprocess::quiet(ctx, &["ip", "neigh", "show"])?;
     Ok(ip_neighbours(&said.stdout, '.'))
 }
 
@@ -172,7 +172,7 @@ pub fn ip_neighs(ctx: &Context) -> Result<Map> {
 ///     salt '*' network.ip_neighs6
 #[function]
 pub fn ip_neighs6(ctx: &Context) -> Result<Map> {
-    let said = cmd::quiet(ctx, &["ip", "neigh", "show"])?;
+    let said = subprocess::quiet(ctx, &["ip", "neigh", "show"])?;
     Ok(ip_neighbours(&said.stdout, ':'))
 }
 
@@ -310,7 +310,7 @@ pub fn default_route(ctx: &Context, family: Option<String>) -> Result<Value> {
 #[function]
 pub fn get_route(ctx: &Context, ip: String) -> Result<Map> {
     let address: IpAddr = ip.parse().map_err(|_| Error::invocation(format!("'{ip}' is not an address")))?;
-    let said = cmd::quiet(ctx, &["ip", "route", "get", &address.to_string()])?;
+    let said = subprocess::quiet(ctx, &["ip", "route", "get", &address.to_string()])?;
     let words: Vec<&str> = said.stdout.lines().next().unwrap_or_default().split_whitespace().collect();
     let after =
         |name: &str| words.iter().position(|word| *word == name).and_then(|place| words.get(place + 1)).copied();

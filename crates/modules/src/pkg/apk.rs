@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use exec::{Context, Error, KwArgs, Module, Result, VarArgs, function};
 use value::{Map, Value, map};
 
-use super::common;
-use crate::cmd::Extra;
+use crate::packages::common;
+use crate::subprocess::Extra;
 use crate::util::is_true;
 use crate::{pkg_resource, util};
 

@@ -5,13 +5,9 @@
 
 pub mod apk;
 pub mod apt;
-pub(crate) mod common;
 mod debian_version;
 pub mod pacman;
 pub(crate) mod repo_file;
-pub(crate) mod rpm;
 pub mod sources;
 pub mod yum;
 pub mod zypper;
-
-pub(crate) use common::Loose;

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use value::{Map, Value, map};
 
-use crate::cmd;
+use crate::subprocess;
 use process::Process;
 
 /// The module.
@@ -70,7 +70,7 @@ fn share(part: f64, whole: f64) -> f64 {
 fn boot_time(ctx: &Context, time_format: Option<String>) -> Result<Value> {
     let started = ctx.blocking(detail::started)?;
     let Some(format) = time_format.filter(|format| !format.is_empty()) else { return Ok(started.into()) };
-    let said = crate::cmd::quiet(ctx, &["date", "-d", &format!("@{started}"), &format!("+{format}")])?;
+    let said = crate::subprocess::quiet(ctx, &["date", "-d", &format!("@{started}"), &format!("+{format}")])?;
     match said.retcode {
         Some(0) => Ok(said.stdout.trim_end_matches('\n').into()),
         _ => Err(Error::invocation(format!("Invalid format string: {}", said.stderr.trim()))),
@@ -358,7 +358,7 @@ fn pkill(
 #[function]
 fn psaux(ctx: &Context, name: String) -> Result<Value> {
     let regex = targeting::PyRegex::search(&name).map_err(|error| Error::Other(error.to_string()))?;
-    let said = cmd::quiet(ctx, &["ps", "aux"])?;
+    let said = subprocess::quiet(ctx, &["ps", "aux"])?;
     // The call itself must not be in its answer.
     let own = |line: &&str| line.contains("salt") && line.contains("ps.psaux");
     let found: Vec<&str> = said.stdout.lines().filter(|line| regex.is_match(line) && !own(line)).collect();

@@ -3,7 +3,7 @@
 use exec::{Context, Result, function};
 use value::{Value, list};
 
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// Returns the output of ``lsof`` about the open files of commands with this name.
 ///
@@ -14,7 +14,7 @@ use crate::{cmd, util};
 ///     salt '*' ps.lsof apache2
 #[function]
 fn lsof(ctx: &Context, name: String) -> Result<Value> {
-    let said = cmd::quiet(ctx, &["lsof", "-c", &name])?;
+    let said = subprocess::quiet(ctx, &["lsof", "-c", &name])?;
     // The exit code becomes that of the job, as in Salt.
     ctx.set_retcode(said.retcode.unwrap_or(1));
     Ok(list![name, said.stdout])
@@ -46,7 +46,7 @@ fn ss(ctx: &Context, name: String) -> Result<Value> {
 
 fn lines_with(ctx: &Context, words: &[&str], name: String) -> Result<Value> {
     util::needs(ctx, words[0])?;
-    let said = cmd::quiet(ctx, words)?;
+    let said = subprocess::quiet(ctx, words)?;
     let found: Vec<&str> = said.stdout.lines().filter(|line| line.contains(&name)).collect();
     Ok(list![name.as_str(), found])
 }

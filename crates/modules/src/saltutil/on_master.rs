@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, KwArgs, Result, VarArgs, function};
 use value::{Map, Value, map};
 
-use crate::cmd::{self as commands, Outcome};
+use crate::subprocess::{self, Outcome};
 
 /// Salt's text on a machine without a master.
 const ELSEWHERE: &str = "This command can only be executed on a minion that is located on the master.";
@@ -31,7 +31,7 @@ fn program(ctx: &Context, program: &str, words: Vec<String>) -> Result<Outcome> 
     let (exe, folder) = (exe.to_string_lossy().into_owned(), folder.to_string_lossy().into_owned());
     let mut all = vec![exe.as_str(), program, "--config-dir", &folder, "--out", "json", "--log-level", "quiet"];
     all.extend(words.iter().map(String::as_str));
-    commands::quiet(ctx, &all)
+    subprocess::quiet(ctx, &all)
 }
 
 fn failed(program: &str, outcome: Outcome) -> Error {

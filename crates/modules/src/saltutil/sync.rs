@@ -10,7 +10,7 @@ use exec::{Body, Bound, Context, Error, Function, Param, Refresh, Result, functi
 use files::CachedDir;
 use value::{Map, Value};
 
-use crate::{cp, util};
+use crate::{fileclient, util};
 
 /// The settings of a sync.
 struct Sync {
@@ -91,7 +91,7 @@ impl Sync {
             ..CachedDir::default()
         };
         let address = format!("salt://_{}", self.form);
-        let files = cp::within(ctx, cp::client(ctx)?.cache_dir(&address, &how))?;
+        let files = fileclient::within(ctx, fileclient::client(ctx)?.cache_dir(&address, &how))?;
         let top = Path::new(ctx.cachedir()).join("files").join(env).join(format!("_{}", self.form));
         Ok(files
             .into_iter()

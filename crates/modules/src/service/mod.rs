@@ -14,7 +14,7 @@ use std::path::Path;
 use exec::{Context, Error, Result};
 use value::{Map, Value};
 
-use crate::cmd;
+use crate::subprocess;
 
 /// Returns whether systemd runs this machine.
 fn booted_with_systemd() -> bool {
@@ -24,7 +24,7 @@ fn booted_with_systemd() -> bool {
 /// Runs a program. Returns whether it succeeded; a missing one did not.
 fn succeeds<W: AsRef<str>>(ctx: &Context, words: &[W]) -> Result<bool> {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    match cmd::quiet(ctx, &words) {
+    match subprocess::quiet(ctx, &words) {
         Ok(said) => {
             let done = said.retcode == Some(0);
             if !done {
@@ -62,7 +62,7 @@ fn is_pattern(name: &str) -> bool {
 
 /// Returns the runlevel that the program `runlevel` prints, or the usual one.
 fn runlevel(ctx: &Context, program: &str, usual: &str) -> Result<String> {
-    let text = cmd::quiet(ctx, &[program])?.stdout;
+    let text = subprocess::quiet(ctx, &[program])?.stdout;
     // The output is the previous and the current runlevel. In a container it is "unknown".
     let level = text.split_whitespace().nth(1).filter(|_| !text.contains("unknown"));
     Ok(level.unwrap_or(usual).to_owned())

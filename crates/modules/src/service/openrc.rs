@@ -6,7 +6,7 @@ use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value};
 
 use super::{booted_with_systemd, checked, succeeds};
-use crate::cmd;
+use crate::subprocess;
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -43,7 +43,7 @@ fn all(ctx: &Context) -> Result<impl Iterator<Item = String>> {
 
 /// Returns services with the runlevels they start in; those that start in none are disabled.
 fn listed(ctx: &Context) -> Result<BTreeMap<String, Vec<String>>> {
-    Ok(parsed(&cmd::quiet(ctx, &["rc-update", "-v", "show"])?.stdout))
+    Ok(parsed(&subprocess::quiet(ctx, &["rc-update", "-v", "show"])?.stdout))
 }
 
 fn parsed(text: &str) -> BTreeMap<String, Vec<String>> {

@@ -6,7 +6,7 @@ use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value};
 
 use super::{at, booted_with_systemd, checked, names_in, runlevel, succeeds};
-use crate::cmd;
+use crate::subprocess;
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -83,7 +83,7 @@ fn is_known(ctx: &Context, name: &str) -> Result<bool> {
 }
 
 fn all(ctx: &Context) -> Result<Vec<String>> {
-    let text = cmd::quiet(ctx, &["chkconfig", "--list"])?.stdout;
+    let text = subprocess::quiet(ctx, &["chkconfig", "--list"])?.stdout;
     let mut found: Vec<String> = listed(&text).into_iter().filter(|name| has_script(ctx, name)).collect();
     found.sort();
     Ok(found)
@@ -112,7 +112,7 @@ fn is_on(text: &str, name: &str, level: &str) -> bool {
 }
 
 fn starts(ctx: &Context, name: &str, level: Option<&str>) -> Result<bool> {
-    let said = cmd::quiet(ctx, &["/sbin/chkconfig", "--list", checked(name)?])?;
+    let said = subprocess::quiet(ctx, &["/sbin/chkconfig", "--list", checked(name)?])?;
     let level = match level {
         Some(level) => level.to_owned(),
         None => runlevel(ctx, "/sbin/runlevel", "3")?,

@@ -7,8 +7,8 @@ use exec::{Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value};
 
 use super::booted_with_systemd;
-use crate::cmd::{self, Outcome};
 use crate::file::paths;
+use crate::subprocess::{self, Outcome};
 use crate::util;
 
 /// The module.
@@ -118,7 +118,7 @@ impl Call<'_> {
             // Without lines of the journal, which could contain the words searched for below.
             words.extend(["-n", "0"]);
         }
-        cmd::quiet(ctx, &words)
+        subprocess::quiet(ctx, &words)
     }
 }
 
@@ -282,7 +282,7 @@ fn disable(
     refreshed(ctx, &name)?;
     if is_script(root.as_deref(), &name) {
         // systemctl would only hand the script over to update-rc.d.
-        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "remove"])?.retcode == Some(0));
+        return Ok(subprocess::quiet(ctx, &["update-rc.d", "-f", &name, "remove"])?.retcode == Some(0));
     }
     let call = Call { root: root.as_deref(), no_block, scope: true };
     Ok(call.run(ctx, &["disable"], Some(&name))?.retcode == Some(0))
@@ -326,7 +326,7 @@ fn enable(
     }
     if is_script(root.as_deref(), &name) {
         // 99 starts it last, after everything that it may need.
-        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "defaults", "99"])?.retcode == Some(0));
+        return Ok(subprocess::quiet(ctx, &["update-rc.d", "-f", &name, "defaults", "99"])?.retcode == Some(0));
     }
     let call = Call { root: root.as_deref(), no_block, scope: true };
     succeed(call.run(ctx, &["enable"], Some(&name))?)
@@ -664,7 +664,7 @@ fn firstboot(
         given.into_iter().filter_map(|(flag, value)| Some((flag, value.filter(|value| !value.is_empty())?))).collect();
     let mut words = vec!["systemd-firstboot"];
     words.extend(given.iter().flat_map(|(flag, value)| [*flag, value.as_str()]));
-    let said = cmd::quiet(ctx, &words)?;
+    let said = subprocess::quiet(ctx, &words)?;
     match said.retcode {
         Some(0) => Ok(true),
         _ => Err(Error::execution(format!("systemd-firstboot error: {}", said.stderr))),

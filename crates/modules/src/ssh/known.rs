@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::keys::{fields, hosts};
 use super::{make_folder, store};
 use crate::accounts::{self, Account};
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// Returns Salt's map for an error that is not raised.
 fn refused(reason: impl Into<String>) -> Map {
@@ -45,7 +45,7 @@ struct Place {
 impl Place {
     fn entries(&self, ctx: &Context, hash: Option<&str>) -> Result<Vec<Map>> {
         let path = self.path.to_string_lossy();
-        hosts(&cmd::quiet(ctx, &["ssh-keygen", "-F", &self.host, "-f", &path])?.stdout, hash)
+        hosts(&subprocess::quiet(ctx, &["ssh-keygen", "-F", &self.host, "-f", &path])?.stdout, hash)
     }
 }
 
@@ -112,7 +112,7 @@ impl Scan<'_> {
         let mut found = Vec::new();
         // ssh-keyscan sometimes comes back empty without an error. Salt tries five times, too.
         for _ in 0..5 {
-            let said = cmd::quiet(ctx, &words)?;
+            let said = subprocess::quiet(ctx, &words)?;
             found = hosts(&said.stdout, self.hash)?;
             if !found.is_empty() || !said.stderr.trim().is_empty() {
                 break;
@@ -228,7 +228,7 @@ fn edited(
     };
     let name = path.to_string_lossy();
     let words = [&["ssh-keygen"], action, &["-f", &name]].concat();
-    let said = cmd::quiet(ctx, &words)?;
+    let said = subprocess::quiet(ctx, &words)?;
     let content = std::fs::read(&path).map_err(|error| exec::Error::io("read", &path, &error))?;
     if let Some(owner) = owner(ctx, user)? {
         // The program writes a new file, which is root's.
@@ -342,7 +342,7 @@ fn with_hosts(ctx: &Context, place: &Place, enc: Option<&str>, remote: &[Map], p
     let mut lines: Vec<String> = Vec::new();
     if place.path.is_file() {
         let path = place.path.to_string_lossy();
-        let said = cmd::quiet(ctx, &["ssh-keygen", "-F", &place.host, "-f", &path])?;
+        let said = subprocess::quiet(ctx, &["ssh-keygen", "-F", &place.host, "-f", &path])?;
         let gone = matched_lines(&said.stdout, enc);
         let text = std::fs::read(&place.path).map_err(|error| exec::Error::io("read", &place.path, &error))?;
         let text = String::from_utf8_lossy(&text);

@@ -9,7 +9,7 @@ use files::FileClient;
 use render::{Renderer, Request};
 use value::{Map, Value, map};
 
-use crate::{cp, templates};
+use crate::{fileclient, templates};
 
 /// SLS files through the file client and the renderer, for one run.
 pub struct Files {
@@ -23,7 +23,7 @@ pub struct Files {
 impl Files {
     /// Makes the files of the environments that a context can see.
     pub fn new(ctx: &Context) -> Result<Self> {
-        let (client, renderer) = (cp::client(ctx)?, Arc::new(templates::renderer(ctx)));
+        let (client, renderer) = (fileclient::client(ctx)?, Arc::new(templates::renderer(ctx)));
         let top = ctx.opt_str("state_top").unwrap_or("top.sls");
         // The option is an address in Salt's own default, but a plain path is common.
         let top = top.strip_prefix("salt://").unwrap_or(top).trim_start_matches('/').to_owned();
@@ -57,17 +57,17 @@ impl Files {
     fn cached(&self, path: &str, saltenv: &str) -> std::result::Result<Option<PathBuf>, String> {
         let address = format!("salt://{path}");
         let fetching = self.client.cache_file(&address, saltenv, None);
-        cp::within(&self.ctx, fetching).map_err(|error: Error| error.to_string())
+        fileclient::within(&self.ctx, fetching).map_err(|error: Error| error.to_string())
     }
 }
 
 impl Sources for Files {
     fn envs(&self) -> std::result::Result<Vec<String>, String> {
-        cp::within(&self.ctx, self.client.envs()).map_err(|error| error.to_string())
+        fileclient::within(&self.ctx, self.client.envs()).map_err(|error| error.to_string())
     }
 
     fn states(&self, saltenv: &str) -> std::result::Result<Vec<String>, String> {
-        cp::within(&self.ctx, self.client.list_states(saltenv)).map_err(|error| error.to_string())
+        fileclient::within(&self.ctx, self.client.list_states(saltenv)).map_err(|error| error.to_string())
     }
 
     fn render(&self, sls: &str, saltenv: &str) -> std::result::Result<Sls, Failed> {

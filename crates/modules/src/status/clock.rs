@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use exec::{Context, Error, Result, function};
 use value::{Map, map};
 
-use crate::cmd;
+use crate::subprocess;
 
 /// Returns the uptime of the machine and the number of logged in users.
 ///
@@ -23,7 +23,7 @@ pub(super) fn uptime(ctx: &Context) -> Result<Map> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut result = since(now.saturating_sub(Duration::from_secs(seconds)), seconds);
     // Containers often have no `who`. Then there is no number.
-    match cmd::quiet(ctx, &["who", "-s"]) {
+    match subprocess::quiet(ctx, &["who", "-s"]) {
         Ok(outcome) => drop(result.insert("users", outcome.stdout.lines().count())),
         Err(Error::CommandNotFound(_)) => {}
         Err(error) => return Err(error),
@@ -53,7 +53,7 @@ pub(super) fn since(boot: Duration, seconds: u64) -> Map {
 #[function]
 pub(super) fn time(ctx: &Context, #[default("%A, %d. %B %Y %I:%M%p")] format: String) -> Result<String> {
     // `strftime` has many formats. `date` supports them all, and the language, too.
-    let outcome = cmd::quiet(ctx, &["date", &format!("+{format}")])?;
+    let outcome = subprocess::quiet(ctx, &["date", &format!("+{format}")])?;
     match outcome.retcode {
         Some(0) => Ok(outcome.stdout.trim_end_matches('\n').to_owned()),
         _ => Err(Error::execution(format!("failed to write the time as '{format}': {}", outcome.stderr.trim()))),

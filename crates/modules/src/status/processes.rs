@@ -4,7 +4,7 @@ use exec::{Context, Error, Result, function};
 use regex::Regex;
 use value::{Map, map};
 
-use crate::cmd;
+use crate::subprocess;
 
 /// Returns the logged in users and their activity.
 ///
@@ -15,7 +15,7 @@ use crate::cmd;
 ///     salt '*' status.w
 #[function]
 pub(super) fn w(ctx: &Context) -> Result<Vec<Map>> {
-    match cmd::quiet(ctx, &["w", "-fh"]) {
+    match subprocess::quiet(ctx, &["w", "-fh"]) {
         Ok(outcome) => Ok(outcome.stdout.lines().filter_map(login).collect()),
         Err(Error::CommandNotFound(program)) => {
             tracing::warn!("there is no program '{program}' to tell who is logged in");
@@ -38,7 +38,7 @@ pub(super) fn login(line: &str) -> Option<Map> {
 pub(super) fn process_lines(ctx: &Context) -> Result<Vec<String>> {
     // The grain has the options for this system, and administrators may change it.
     let command = ctx.grains.get_str("ps").filter(|command| !command.is_empty()).unwrap_or("ps -efHww");
-    let outcome = cmd::quiet(ctx, &["/bin/sh", "-c", command])?;
+    let outcome = subprocess::quiet(ctx, &["/bin/sh", "-c", command])?;
     if outcome.retcode != Some(0) {
         return Err(Error::execution(format!("failed to list processes with '{command}': {}", outcome.stderr.trim())));
     }

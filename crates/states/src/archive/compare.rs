@@ -57,7 +57,7 @@ impl Plan<'_> {
                     // A parent is a file. That one is reported itself as being of the wrong kind.
                     Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
                     Err(error) => {
-                        let text = modules::cmd::os_text(&error, &full.to_string_lossy());
+                        let text = modules::subprocess::os_text(&error, &full.to_string_lossy());
                         return Ok(Err(self.fail(text)));
                     }
                 }
@@ -196,7 +196,7 @@ fn remove_all(paths: &[String]) -> (Vec<String>, Vec<String>) {
         match gone {
             Ok(()) => removed.push(full.clone()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => errors.push(modules::cmd::os_text(&error, &path.to_string_lossy())),
+            Err(error) => errors.push(modules::subprocess::os_text(&error, &path.to_string_lossy())),
         }
     }
     (removed, errors)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use exec::{Call, Error, Result};
 use modules::archive::{TarStream, unpack_tar};
-use modules::cmd::words;
+use python::shlex as words;
 use value::{Value, list, map};
 
 use super::Step;

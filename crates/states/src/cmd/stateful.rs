@@ -100,7 +100,7 @@ fn read(text: &str) -> std::result::Result<StateLine, &'static str> {
     // The blanks at the end are ignored for finding the line, but stay part of it.
     let cut = text.trim_end().rfind('\n');
     let line = cut.map_or(text, |cut| &text[cut + 1..]);
-    let words = modules::cmd::words::split(line).map_err(|_| NEITHER)?;
+    let words = python::shlex::split(line).map_err(|_| NEITHER)?;
     let mut data = Map::new();
     for word in words {
         // Two equals signs in a word are an error: Salt unpacks the split into exactly two parts.

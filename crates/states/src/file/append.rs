@@ -6,7 +6,8 @@ use exec::{Context, KwArgs, Result, VarArgs, function};
 use modules::file::difflib;
 use modules::file::paths::expand_user;
 use modules::file::replace::found;
-use modules::file::{content, text, tree};
+use modules::file::{content, tree};
+use modules::text;
 use value::{Value, map};
 
 use super::common::{Sources, check_file, note_diff, parent, read_text, rendered_sources, text_difference, text_list};

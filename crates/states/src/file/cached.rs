@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use exec::{Context, Result, function};
-use modules::cp::Web;
 use modules::file::address::{self, redacted};
 use modules::file::extract::{SourceHash, Sum, source_sum};
 use modules::file::hash;
 use modules::file::paths::{expand_user, real};
 use modules::file::signature::Signature;
+use modules::fileclient::Web;
 use value::{Value, map};
 
 use crate::Ret;
@@ -97,7 +97,7 @@ impl File {
     }
 
     fn copy(&self, ctx: &Context) -> Result<Option<String>> {
-        Ok(modules::cp::client(ctx)?.is_cached(&self.name, &self.saltenv))
+        Ok(modules::fileclient::client(ctx)?.is_cached(&self.name, &self.saltenv))
     }
 
     fn check(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
@@ -142,7 +142,7 @@ impl File {
         // Hashed before the download, which may overwrite the cached copy.
         let before = self.copy(ctx)?.map(|copy| hash::of_file(&copy, &kind)).transpose()?;
         let digits = self.sum.as_ref().map(|sum| sum.digits.as_str());
-        let copy = match modules::cp::cache_hashed(ctx, &self.name, &self.saltenv, digits, self.web) {
+        let copy = match modules::fileclient::cache_hashed(ctx, &self.name, &self.saltenv, digits, self.web) {
             Ok(Some(copy)) => copy.to_string_lossy().into_owned(),
             Ok(None) => {
                 return Ok(ret
@@ -176,7 +176,7 @@ pub fn not_cached(ctx: &Context, name: String, #[default("base")] saltenv: Strin
         let path = real(&expand_user(parsed.path));
         return Ok(ret.ok(format!("File {path} is a local path, no action taken")));
     }
-    let Some(copy) = modules::cp::client(ctx)?.is_cached(&name, &saltenv) else {
+    let Some(copy) = modules::fileclient::client(ctx)?.is_cached(&name, &saltenv) else {
         return Ok(ret.ok(format!("{name} is not cached")));
     };
     Ok(match std::fs::remove_file(&copy) {

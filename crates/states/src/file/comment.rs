@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 
 use exec::{Context, Result, function};
+use modules::file::difflib;
 use modules::file::paths::expand_user;
-use modules::file::{difflib, text};
+use modules::text;
 use targeting::python_pattern;
 use value::Value;
 

@@ -184,7 +184,7 @@ pub fn rendered_sources(
             let more = map! { "data" => Value::List(Vec::new()) };
             Ok(Err(Ret { more, ..Ret::new(source.as_str()).fail(comment) }))
         };
-        let place = modules::cp::cache(ctx, source, &env).ok().flatten();
+        let place = modules::fileclient::cache(ctx, source, &env).ok().flatten();
         let Some(place) = place else { return failed(format!("Failed to load template file {source}")) };
         let order = RenderArgs { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
         match file(ctx, &place, order)? {
@@ -230,7 +230,7 @@ pub fn for_real(ctx: &Context) -> Context {
 /// Returns the entry `diff` of the changes: a difference, or Salt's text in place of one.
 pub fn text_difference(name: &str, difference: String, show: bool) -> Value {
     // A difference of binary data would put raw bytes into the job's return.
-    if !modules::file::text::is_text(name) {
+    if !modules::text::is_text(name) {
         return "Replace binary file".into();
     }
     if show { difference.into() } else { "<show_changes=False>".into() }
@@ -244,5 +244,5 @@ pub fn note_diff(changes: &mut Map, difference: Value) {
 /// The text of a file, for comparing it before and after.
 pub fn read_text(name: &str) -> Result<String> {
     let bytes = std::fs::read(name).map_err(|error| modules::file::os_error(&error, &real(name)))?;
-    Ok(modules::file::text::decode(&bytes))
+    Ok(modules::text::decode(&bytes))
 }

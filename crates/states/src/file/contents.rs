@@ -1,7 +1,7 @@
 //! Contents of managed files that do not come from a source.
 
 use exec::{Context, Result};
-use modules::file::text;
+use modules::text;
 use modules::util::traverse;
 use value::{Map, Value};
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use exec::{Context, Result, function};
 use modules::file::paths::expand_user;
-use modules::file::text;
+use modules::text;
 use value::{Map, Value, map};
 
 use crate::Ret;

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use exec::{Context, KwArgs, Result, function};
-use modules::cp::Web;
 use modules::file::address::is_foreign;
 use modules::file::diff::Ignore;
 use modules::file::paths::expand_user;
@@ -11,6 +10,7 @@ use modules::file::perms::normalize_mode;
 use modules::file::selinux::Selinux;
 use modules::file::signature::Signature;
 use modules::file::template;
+use modules::fileclient::Web;
 use value::{Map, Value};
 
 use super::common::{check_user, environment, start, user_or_owner};

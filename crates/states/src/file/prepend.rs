@@ -3,7 +3,8 @@
 use exec::{Context, KwArgs, Result, VarArgs, function};
 use modules::file::paths::expand_user;
 use modules::file::replace::found;
-use modules::file::{content, difflib, text};
+use modules::file::{content, difflib};
+use modules::text;
 use value::Value;
 
 use super::append::{Ready, TextToAdd, loose_pattern};

@@ -37,7 +37,7 @@ pub fn sources(ctx: &Context, given: &Value) -> Result<std::result::Result<Vec<S
     for source in &list {
         let (path, own) = split(source, &env);
         if !directories.contains_key(&own) {
-            let names = modules::cp::within(ctx, modules::cp::client(ctx)?.dir_list(&own, ""))?;
+            let names = modules::fileclient::within(ctx, modules::fileclient::client(ctx)?.dir_list(&own, ""))?;
             directories.insert(own.clone(), names);
         }
         if directories.get(&own).is_some_and(|names| names.contains(&path)) {
@@ -104,7 +104,7 @@ impl Made {
 impl Plan {
     /// Queries the file server and decides.
     pub fn make(&self, ctx: &Context) -> Result<Made> {
-        let client = modules::cp::client(ctx)?;
+        let client = modules::fileclient::client(ctx)?;
         let env = environment(ctx);
         // Sources are taken in order, and what an earlier one provides is never replaced by a later
         // one.
@@ -113,11 +113,11 @@ impl Plan {
         for source in self.sources.iter().take(count) {
             let (path, own) = split(source, &env);
             let root = if path.ends_with('/') { path } else { format!("{path}/") };
-            let mut files = modules::cp::within(ctx, client.file_list(&own, &root))?;
+            let mut files = modules::fileclient::within(ctx, client.file_list(&own, &root))?;
             // The file server lists files behind links as if they were plain files. Links are handled first, to remove
             // those entries again.
             if self.keep_symlinks {
-                let links = modules::cp::within(ctx, client.symlink_list(&own, &root))?;
+                let links = modules::fileclient::within(ctx, client.symlink_list(&own, &root))?;
                 for (link, target) in &links {
                     self.link(&mut made, &root, &link.to_string(), &target.to_string(), &mut files);
                 }
@@ -126,7 +126,7 @@ impl Plan {
                 self.file(&mut made, &root, &own, file);
             }
             if self.include_empty || self.keep_symlinks {
-                let directories = modules::cp::within(ctx, client.dir_list(&own, &root))?;
+                let directories = modules::fileclient::within(ctx, client.dir_list(&own, &root))?;
                 if self.include_empty {
                     directories.iter().for_each(|directory| self.directory(&mut made, &root, directory));
                 } else {

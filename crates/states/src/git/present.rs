@@ -49,7 +49,7 @@ fn present(
             // A link is removed itself, and what it leads to stays.
             let gone = if path.is_symlink() { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };
             if let Err(error) = gone {
-                let why = modules::cmd::os_text(&error, &name);
+                let why = modules::subprocess::os_text(&error, &name);
                 return Ok(ret.fail(format!("Unable to remove {name}: {why}")));
             }
             ret.changes.insert("forced init", true);

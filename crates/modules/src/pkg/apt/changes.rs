@@ -7,7 +7,7 @@ use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use super::{Packages, apt, differences, failure, flag, installed, problem, program_output, query, selections};
-use crate::cmd;
+use crate::subprocess;
 
 /// Removes packages that are no longer needed, or with ``list_only`` lists them.
 ///
@@ -126,7 +126,7 @@ pub(super) fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
     if ctx.opt("test").is_some_and(Value::truthy) {
         return Ok(entry(Value::Null, Map::new(), format!("Package {target} is set {not}to be held.")));
     }
-    let said = cmd::quiet(ctx, &["apt-mark", if held { "hold" } else { "unhold" }, target])?;
+    let said = subprocess::quiet(ctx, &["apt-mark", if held { "hold" } else { "unhold" }, target])?;
     if let Some(reason) = failure(&said) {
         return Ok(entry(false.into(), Map::new(), reason));
     }
@@ -235,7 +235,7 @@ fn refresh_db(
     if cache_valid_time > 0 && age().is_some_and(young) {
         return Ok(Map::new());
     }
-    let said = cmd::quiet(ctx, &["apt-get", "-q", "update"])?;
+    let said = subprocess::quiet(ctx, &["apt-get", "-q", "update"])?;
     if said.retcode != Some(0) {
         return Err(Error::execution(said.stderr.trim_end()));
     }

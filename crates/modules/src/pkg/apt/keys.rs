@@ -6,7 +6,7 @@ use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use super::failure;
-use crate::cmd;
+use crate::subprocess;
 use crate::util;
 
 const KEYRINGS: &str = "/etc/apt/keyrings";
@@ -83,7 +83,7 @@ fn get_repo_keys(ctx: &Context, #[default(true)] aptkey: bool, keydir: Option<St
             "--with-colons",
             "--fixed-list-mode",
         ];
-        return Ok(parse_keys(&cmd::quiet(ctx, &words)?.stdout).into());
+        return Ok(parse_keys(&subprocess::quiet(ctx, &words)?.stdout).into());
     }
     let folder = self::keydir(&keydir);
     if !folder.is_dir() {
@@ -106,7 +106,7 @@ fn keys_below(ctx: &Context, folder: &Path) -> Result<Vec<(PathBuf, Map)>> {
     for path in entries.flatten().map(|entry| entry.path()) {
         let words =
             ["gpg", "--no-default-keyring", "--keyring", &path.to_string_lossy(), "--list-keys", "--with-colons"];
-        found.push((path.clone(), parse_keys(&cmd::quiet(ctx, &words)?.stdout)));
+        found.push((path.clone(), parse_keys(&subprocess::quiet(ctx, &words)?.stdout)));
     }
     Ok(found)
 }
@@ -171,7 +171,7 @@ impl Key {
             return Ok(false);
         };
         if self.aptkey {
-            return done(cmd::quiet(ctx, &["apt-key", "add", cached])?);
+            return done(subprocess::quiet(ctx, &["apt-key", "add", cached])?);
         }
         let name = Path::new(cached).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = self.keyfile.unwrap_or(name);
@@ -197,13 +197,13 @@ impl Key {
         if !self.aptkey {
             return Err(Error::execution("not supported: a key as text where apt-key is missing; use a file"));
         }
-        done(cmd::fed(ctx, &["apt-key", "add", "-"], text.into_bytes())?)
+        done(subprocess::fed(ctx, &["apt-key", "add", "-"], text.into_bytes())?)
     }
 
     fn add_from_server(self, ctx: &Context, server: &str, keyid: &str) -> Result<bool> {
         if self.aptkey {
             let words = ["apt-key", "adv", "--batch", "--keyserver", server, "--recv", keyid];
-            return done(cmd::quiet(ctx, &words)?);
+            return done(subprocess::quiet(ctx, &words)?);
         }
         let Some(name) = self.keyfile else {
             tracing::error!("You must define the name of the key file to save the key. See keyfile argument");
@@ -212,7 +212,7 @@ impl Key {
         let file = self.folder.join(name);
         let path = file.to_string_lossy();
         let words = ["gpg", "--no-default-keyring", "--keyring", &path, "--keyserver", server, "--recv-keys", keyid];
-        let fetched = done(cmd::quiet(ctx, &words)?)?;
+        let fetched = done(subprocess::quiet(ctx, &words)?)?;
         if fetched {
             let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
             std::fs::set_permissions(&file, readable).map_err(|error| Error::io("change", &file, &error))?;
@@ -221,7 +221,7 @@ impl Key {
     }
 }
 
-fn done(said: cmd::Outcome) -> Result<bool> {
+fn done(said: subprocess::Outcome) -> Result<bool> {
     if let Some(why) = failure(&said) {
         tracing::error!("Unable to add repo key: {why}");
         return Ok(false);
@@ -237,7 +237,7 @@ fn dearmored(ctx: &Context, path: &str) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let plain = format!("{path}.decrypted");
-    let said = cmd::quiet(ctx, &["gpg", "--yes", "--output", &plain, "--dearmor", path])?;
+    let said = subprocess::quiet(ctx, &["gpg", "--yes", "--output", &plain, "--dearmor", path])?;
     if let Some(why) = failure(&said) {
         tracing::error!("Failed to decrypt the key {path}: {why}");
         return Ok(None);
@@ -268,7 +268,7 @@ fn del_repo_key(
         return Err(Error::invocation("keyid or keyid_ppa and PPA name must be passed"));
     };
     if aptkey && util::which("apt-key").is_some() {
-        let said = cmd::quiet(ctx, &["apt-key", "del", &keyid])?;
+        let said = subprocess::quiet(ctx, &["apt-key", "del", &keyid])?;
         return match said.retcode {
             Some(0) => Ok(keyid.into()),
             _ => Err(Error::execution(format!("Failed to remove keyid {keyid}: {}", said.stderr.trim_end()))),

@@ -11,8 +11,6 @@ mod repos;
 mod restarts;
 mod selections;
 
-pub(crate) use reads::{license, utc};
-
 pub use definition::{Facts, expanded, split};
 
 use std::collections::BTreeMap;
@@ -21,7 +19,7 @@ use std::path::Path;
 use exec::{Context, Error, KwArgs, Module, Result};
 use value::{Map, Value, map};
 
-use crate::cmd::{self, Outcome};
+use crate::subprocess::{self, Outcome};
 use crate::util;
 
 /// The module.
@@ -90,7 +88,7 @@ const ENVIRONMENT: [&str; 5] = [
 
 /// Returns what a program printed.
 fn program_output(ctx: &Context, words: &[&str]) -> Result<String> {
-    Ok(cmd::quiet(ctx, words)?.stdout)
+    Ok(subprocess::quiet(ctx, words)?.stdout)
 }
 
 /// Runs apt so that it changes something: without questions, and protected from the end of the minion, which it may
@@ -107,7 +105,7 @@ fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
     // Unattended upgrades hold the lock for a while after boot.
     words.extend(["apt-get", "-o", "DPkg::Lock::Timeout=120"]);
     words.extend(args);
-    cmd::quiet(ctx, &words)
+    subprocess::quiet(ctx, &words)
 }
 
 /// The versions of the installed packages by name.

@@ -8,8 +8,9 @@ use value::{Map, Value, map};
 
 use super::changes::refresh_lists;
 use super::{Packages, failure, flag, installed, package_map, program_output, query, selections};
+use crate::lowpkg::dpkg::{license, utc};
 use crate::pkg::debian_version;
-use crate::{cmd, util};
+use crate::{subprocess, util};
 
 /// Returns the newest available version, or nothing if it is installed.
 ///
@@ -96,7 +97,7 @@ fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::result::Res
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\n", "-W"];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::counted(ctx, &words)?;
+    let said = subprocess::counted(ctx, &words)?;
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
@@ -178,7 +179,7 @@ fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> 
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-W", INFO_FORMAT];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::quiet(ctx, &words)?;
+    let said = subprocess::quiet(ctx, &words)?;
     if said.retcode != Some(0) && flag(&kwargs, "failhard", true) {
         return Err(Error::execution(format!("Error getting packages information: {}", said.stderr.trim_end())));
     }
@@ -216,22 +217,6 @@ fn package_info(text: &str) -> Option<(String, Map)> {
     let name = info.get_str("name")?.to_owned();
     info.extend(license(&name).map(|license| ("license", license)));
     Some((name, info))
-}
-
-/// Writes seconds since 1970 as `2025-05-20T00:00:00Z`.
-pub(crate) fn utc(seconds: i64) -> String {
-    format!("{}Z", python::calendar::iso(seconds))
-}
-
-/// The licences the package's copyright file names.
-pub(crate) fn license(name: &str) -> Option<String> {
-    let bytes = std::fs::read(format!("/usr/share/doc/{name}/copyright")).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    // The machine-readable format of Debian's copyright files. Free text yields nothing.
-    let mut names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("License:")).map(str::trim).collect();
-    names.sort_unstable();
-    names.dedup();
-    Some(names.join(", ")).filter(|names| !names.is_empty())
 }
 
 /// Returns the installed packages and their versions, with ``versions_as_list`` as lists; with ``removed`` those of
@@ -313,7 +298,7 @@ fn list_upgrades(
     let release = kwargs.0.get_str("fromrepo").map(|release| format!("APT::Default-Release={release}"));
     let mut words = vec!["apt-get", "--just-print", if dist_upgrade { "dist-upgrade" } else { "upgrade" }];
     words.extend(release.iter().flat_map(|release| ["-o", release]));
-    let said = cmd::quiet(ctx, &words)?;
+    let said = subprocess::quiet(ctx, &words)?;
     match failure(&said) {
         Some(reason) => Err(Error::execution(format!("Failed to get upgrades: {reason}"))),
         None => Ok(upgrades(&said.stdout)),
@@ -355,7 +340,7 @@ fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
     let mut found = Map::new();
     for path in paths.0.iter().map(Value::to_string) {
-        let text = cmd::counted(ctx, &["dpkg", "-S", &path])?.stdout;
+        let text = subprocess::counted(ctx, &["dpkg", "-S", &path])?.stdout;
         // A file of several packages lists them with commas before the colon.
         found.insert(path, text.split(':').next().unwrap_or_default());
     }
@@ -402,7 +387,7 @@ fn show(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let filter: Vec<String> = filter.iter().map(|field| field.to_lowercase()).collect();
     let mut words = vec!["apt-cache", "show"];
     words.extend(names.iter().map(String::as_str));
-    Ok(shown_packages(&cmd::counted(ctx, &words)?.stdout, &filter))
+    Ok(shown_packages(&subprocess::counted(ctx, &words)?.stdout, &filter))
 }
 
 fn shown_packages(text: &str, filter: &[String]) -> Map {

@@ -8,8 +8,8 @@ use value::{Map, Value, map};
 use super::changes::refresh_lists;
 use super::definition::{self, Facts};
 use super::{failure, flag, keys};
-use crate::cmd;
 use crate::pkg::sources::{Line, MAIN_FILE, Source, SourcesList, Stanza, combined_comments, yes_or_no};
+use crate::subprocess;
 use crate::util;
 
 fn facts(ctx: &Context) -> Facts<'_> {
@@ -205,7 +205,7 @@ fn add_ppa(ctx: &Context, repo: String, refresh: bool) -> Result<Map> {
     if util::which("apt-add-repository").is_none() {
         return Err(Error::execution("not supported: ppa: without the program apt-add-repository"));
     }
-    let said = cmd::quiet(ctx, &["apt-add-repository", "-y", &repo])?;
+    let said = subprocess::quiet(ctx, &["apt-add-repository", "-y", &repo])?;
     if failure(&said).is_some() {
         let command = format!("['apt-add-repository', '-y', '{repo}']");
         let (code, why) = (said.retcode.unwrap_or(1), said.stderr.trim_end());

@@ -5,8 +5,9 @@ use std::path::Path;
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
-use super::{failure, parse_selections, selections, utc};
-use crate::cmd;
+use super::{failure, parse_selections, selections};
+use crate::lowpkg::dpkg::utc;
+use crate::subprocess;
 
 /// Sets the selection state of packages: ``install``, ``hold``, ``deinstall`` or ``purge``. Returns the changes.
 ///
@@ -50,7 +51,7 @@ fn set_selections(
     }
     // Not in test mode: this deletes dpkg's data about all packages.
     if clear && !wanted.is_empty() && !ctx.is_test() {
-        let said = cmd::quiet(ctx, &["dpkg", "--clear-selections"])?;
+        let said = subprocess::quiet(ctx, &["dpkg", "--clear-selections"])?;
         if let Some(why) = failure(&said) {
             return Err(Error::execution(format!("Running dpkg --clear-selections failed: {why}")));
         }
@@ -72,7 +73,7 @@ fn set_all(ctx: &Context, wanted: &Map, known: &Map) -> Result<Map> {
                 continue;
             }
             // dpkg reads selections from its standard input.
-            let said = cmd::fed(ctx, &["dpkg", "--set-selections"], format!("{name} {state}\n").into_bytes())?;
+            let said = subprocess::fed(ctx, &["dpkg", "--set-selections"], format!("{name} {state}\n").into_bytes())?;
             if said.retcode == Some(0) {
                 changes.insert(name.clone(), map! { "old" => old, "new" => state.clone() });
             } else {

@@ -3,10 +3,10 @@
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
-use super::common::{self, Targets};
 use super::installed_versions;
 use super::reads::{changed, repo_packages};
-use crate::cmd::Extra;
+use crate::packages::common::{self, Targets};
+use crate::subprocess::Extra;
 use crate::util::is_true;
 
 /// Refreshes the package databases: True for each that changed, False for each that did not.

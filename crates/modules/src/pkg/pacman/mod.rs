@@ -7,7 +7,7 @@ mod reads;
 use exec::{Context, Function, Module, Result};
 use value::Map;
 
-use super::common;
+use crate::packages::common;
 use crate::pkg_resource;
 
 /// The module.

@@ -8,9 +8,9 @@ use exec::{Context, Error, KwArgs, Result, VarArgs, function};
 use value::{Map, Value, map};
 
 use super::changes::refresh;
-use super::common::{self, Loose};
-use crate::cmd::Extra;
+use crate::packages::common::{self, Loose};
 use crate::pkg_resource;
+use crate::subprocess::Extra;
 use crate::util::is_true;
 
 /// The installed packages, kept until something is changed.

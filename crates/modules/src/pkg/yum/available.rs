@@ -6,8 +6,8 @@ use exec::{Context, KwArgs, Result, VarArgs, function};
 use value::{Map, Value};
 
 use super::{Manager, call, is_on, options};
-use crate::pkg::common::Loose;
-use crate::pkg::{common, rpm};
+use crate::packages::common::{self, Loose};
+use crate::packages::rpm;
 use crate::pkg_resource::compare_loosely;
 
 /// A package in a list of dnf's.

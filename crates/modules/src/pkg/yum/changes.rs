@@ -6,8 +6,8 @@ use value::{Map, Value, map};
 use super::available::refresh;
 use super::install::split;
 use super::{Manager, all_options, call};
-use crate::pkg::common::{self, Targets};
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::common::{self, Targets};
+use crate::packages::rpm::{self, Listing};
 use crate::util::is_true;
 
 /// Upgrades all packages, or those named; returns the changes. Additional arguments are options of the same name:

@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 use super::Manager;
 use crate::lowpkg::rpm as lowpkg;
-use crate::pkg::common;
+use crate::packages::common;
 use crate::util;
 
 /// Returns the files of packages, or of all.

@@ -8,8 +8,8 @@ use regex::Regex;
 use value::{Map, Value, map};
 
 use super::{Manager, options};
-use crate::pkg::common;
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::common;
+use crate::packages::rpm::{self, Listing};
 
 /// The kinds of members of a group.
 const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];

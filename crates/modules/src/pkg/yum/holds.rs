@@ -7,8 +7,8 @@ use regex::Regex;
 use value::{Map, Value, map};
 
 use super::{Manager, call};
-use crate::pkg::common;
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::common;
+use crate::packages::rpm::{self, Listing};
 
 /// Matches the name and version of an entry in the list of locks. It is the default of Salt's `pattern`.
 const PATTERN: &str = r"[\w+]+(?:[.-][^-]+)*";

@@ -7,8 +7,8 @@ use super::available::{refresh, repo_packages};
 use super::reads::list_downloaded;
 use super::{Manager, call, holds, options};
 use crate::lowpkg::rpm as lowpkg;
-use crate::pkg::common::{self, Targets};
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::common::{self, Targets};
+use crate::packages::rpm::{self, Listing};
 use crate::util::is_true;
 
 /// Installs or upgrades packages; returns the changes.

@@ -18,8 +18,8 @@ pub(crate) use reads::{downloaded, info_installed};
 use exec::{Context, Error, Function, Module, Result};
 use value::{Map, Value};
 
-use super::common;
-use crate::cmd::{Extra, Outcome};
+use crate::packages::{common, rpm};
+use crate::subprocess::{Extra, Outcome};
 use crate::util;
 
 /// The module.
@@ -81,18 +81,8 @@ static GET_LOCKED_PACKAGES: Function = Function { name: "get_locked_packages", .
 static GROUPINSTALL: Function = Function { name: "groupinstall", ..groups::GROUP_INSTALL };
 static LIST_UPDATES: Function = Function { name: "list_updates", ..available::LIST_UPGRADES };
 
-/// Systems that Salt knows by their names, because their grains name another family or none.
-const RELATIVES: [&str; 8] =
-    ["amazon", "xcp", "xenserver", "virtuozzolinux", "virtuozzo", "issabel pbx", "openeuler", "vmware photon os"];
-
-/// Returns whether the grains are those of a machine with rpm and dnf or yum.
-pub(crate) fn is_relative(grains: &Map) -> bool {
-    let lower = |name: &str| grains.get_str(name).map(str::to_lowercase);
-    lower("os_family").as_deref() == Some("redhat") || lower("os").is_some_and(|os| RELATIVES.contains(&os.as_str()))
-}
-
 fn red_hat(grains: &Map) -> std::result::Result<(), String> {
-    match is_relative(grains) {
+    match rpm::is_red_hat_relative(grains) {
         true if Manager::found().is_some() => Ok(()),
         true => Err("DNF nor YUM found".into()),
         false => Err("Module yumpkg: no yum based system detected".into()),
@@ -223,8 +213,8 @@ mod tests {
 
     #[test]
     fn relatives_are_known_by_their_name() {
-        assert!(is_relative(&map! { "os" => "Rocky", "os_family" => "RedHat" }));
-        assert!(is_relative(&map! { "os" => "openEuler", "os_family" => "openEuler" }));
-        assert!(!is_relative(&map! { "os" => "Debian", "os_family" => "Debian" }));
+        assert!(rpm::is_red_hat_relative(&map! { "os" => "Rocky", "os_family" => "RedHat" }));
+        assert!(rpm::is_red_hat_relative(&map! { "os" => "openEuler", "os_family" => "openEuler" }));
+        assert!(!rpm::is_red_hat_relative(&map! { "os" => "Debian", "os_family" => "Debian" }));
     }
 }

@@ -9,7 +9,7 @@ use regex::Regex;
 use value::{Map, Value, map};
 
 use super::Manager;
-use crate::pkg::common;
+use crate::packages::common;
 use crate::util::is_true;
 
 static LINE: LazyLock<Regex> =

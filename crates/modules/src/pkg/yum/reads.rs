@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 
 use super::Manager;
 use crate::lowpkg::rpm as lowpkg;
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::rpm::{self, Listing};
 use crate::{pkg_resource, util};
 
 /// Returns installed packages with their versions.

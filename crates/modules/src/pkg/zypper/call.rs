@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use exec::{Context, Error, Result};
 use value::{Map, Value, map};
 
-use crate::cmd::{Extra, Outcome};
-use crate::pkg::common;
+use crate::packages::common;
+use crate::subprocess::{Extra, Outcome};
 
 /// The settings of a call of zypper.
 #[derive(Clone, Default)]

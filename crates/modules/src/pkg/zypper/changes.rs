@@ -6,8 +6,8 @@ use value::{Map, Value, map};
 use super::call::{WELL, Zypper};
 use super::install::{BATCH, kinds};
 use super::{reads, repos};
-use crate::pkg::common::{self, Targets};
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::common::{self, Targets};
+use crate::packages::rpm::{self, Listing};
 
 /// Upgrades all packages, or those named; returns the changes, with ``dryrun=True`` the plan of zypper.
 ///

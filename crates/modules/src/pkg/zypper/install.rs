@@ -8,8 +8,8 @@ use value::{Map, Value};
 
 use super::call::{Zypper, attribute};
 use super::{patches, products, reads, repos};
-use crate::pkg::common::{self, Loose, Targets};
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::common::{self, Loose, Targets};
+use crate::packages::rpm::{self, Listing};
 
 /// The number of packages in one call.
 // As in Salt. A line of arguments has its limits, and so has the patience of the solver.

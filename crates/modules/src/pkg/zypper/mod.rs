@@ -13,7 +13,7 @@ mod search;
 use exec::{Context, Function, Module};
 use value::{Map, Value};
 
-use super::common;
+use crate::packages::common;
 use crate::util;
 
 /// The execution module `pkg`.

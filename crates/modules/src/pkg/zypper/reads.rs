@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use super::{patches, products, search};
 use crate::lowpkg::rpm as lowpkg;
-use crate::pkg::rpm::{self, Listing};
+use crate::packages::rpm::{self, Listing};
 use crate::pkg::yum;
 use crate::{pkg_resource, util};
 

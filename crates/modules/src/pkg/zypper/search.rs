@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 
 use super::call::{Zypper, attribute};
 use super::{repos, root_of};
-use crate::pkg::common::{self, Loose};
+use crate::packages::common::{self, Loose};
 
 /// Returns the packages that have a newer version, with that version.
 ///

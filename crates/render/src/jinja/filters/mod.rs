@@ -3,7 +3,6 @@
 mod dicts;
 mod lists;
 mod network;
-mod pprint;
 mod products;
 mod python_regex;
 mod random;

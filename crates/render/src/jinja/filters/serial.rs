@@ -3,7 +3,7 @@
 use jinja::{CallArgs, Error, ErrorKind, Value};
 use yaml::{Flow, Style};
 
-use super::{bytes_of, class, flag, pprint, python_str, undefined_in};
+use super::{bytes_of, class, flag, python_str, undefined_in};
 use crate::convert::{plain, seen};
 use python::{json as pyjson, strip};
 
@@ -116,7 +116,7 @@ pub fn tojson(call: &mut CallArgs) -> Result<Value, Error> {
 pub fn python(call: &mut CallArgs) -> Result<Value, Error> {
     let [value] = call.bind("format_python", [("value", None)])?;
     defined!(call, value);
-    let text = pprint::format(call.state, &value)?;
+    let text = jinja::python::pformat(call.state, &value)?;
     Ok(Value::markup(strip(&text)))
 }
 

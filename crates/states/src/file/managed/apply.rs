@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use exec::{Context, Error, Result};
-use modules::cp::Web;
 use modules::file::address;
 use modules::file::diff::Ignore;
 use modules::file::extract::{SourceHash, source_sum};
@@ -13,6 +12,7 @@ use modules::file::perms::{self, DesiredPerms, Report};
 use modules::file::selinux::Selinux;
 use modules::file::signature::Signature;
 use modules::file::{hash, sources};
+use modules::fileclient::Web;
 use value::{Map, Value};
 
 use super::check_cmd::{CheckCmd, run_check};
@@ -318,7 +318,7 @@ impl File {
         if let Some(source) =
             self.origin.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://"))
         {
-            let cached = modules::cp::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));
+            let cached = modules::fileclient::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));
             place = cached.unwrap_or_default();
         }
         if !place.is_empty()

@@ -8,7 +8,7 @@ use exec::{Context, Error, Result};
 use rt::disk::Durability;
 
 use super::remote::client;
-use crate::cmd::{self, Outcome};
+use crate::subprocess::{self, Outcome};
 use crate::util;
 
 /// The settings for a download from the web.
@@ -150,11 +150,11 @@ fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web)
         // A tag is no secret, so the command line may hold it; wget cannot read headers from its input.
         words.extend(asked.as_deref().into_iter().flat_map(|line| ["--header", line]));
         words.extend((!web.verify_ssl).then_some("--no-check-certificate"));
-        return finished(&words, address, cmd::fed(ctx, &words, format!("{address}\n").into_bytes())?);
+        return finished(&words, address, subprocess::fed(ctx, &words, format!("{address}\n").into_bytes())?);
     } else {
         return Err(Error::CommandNotFound("curl or wget".into()));
     };
-    finished(&words, address, cmd::fed(ctx, &words, input.into_bytes())?)
+    finished(&words, address, subprocess::fed(ctx, &words, input.into_bytes())?)
 }
 
 /// Returns the headers of a successful fetch. `wget` reports an unchanged file as an error.
@@ -180,9 +180,9 @@ pub fn exists(ctx: &Context, address: &str) -> bool {
     }
     let words = ["curl", "--fail", "--silent", "--head", "--location", "--output", "/dev/null", "--config", "-"];
     let outcome = if util::which("curl").is_some() {
-        cmd::fed(ctx, &words, format!("url = \"{address}\"\n").into_bytes())
+        subprocess::fed(ctx, &words, format!("url = \"{address}\"\n").into_bytes())
     } else {
-        cmd::fed(ctx, &["wget", "--quiet", "--spider", "--input-file", "-"], format!("{address}\n").into_bytes())
+        subprocess::fed(ctx, &["wget", "--quiet", "--spider", "--input-file", "-"], format!("{address}\n").into_bytes())
     };
     outcome.is_ok_and(|outcome| outcome.retcode == Some(0))
 }

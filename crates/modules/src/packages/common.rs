@@ -6,13 +6,13 @@ use std::path::Path;
 use exec::{Context, Error, Result};
 use value::{Map, Value, map};
 
-use crate::cmd::{self, Extra, Outcome};
+use crate::subprocess::{self, Extra, Outcome};
 use crate::util;
 
 /// Runs a program and returns its outcome, without white space at the end of the output.
 pub fn run<W: AsRef<str>>(ctx: &Context, words: &[W], extra: Extra) -> Result<Outcome> {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    let mut said = cmd::quiet_with(ctx, &words, extra)?;
+    let mut said = subprocess::quiet_with(ctx, &words, extra)?;
     for text in [&mut said.stdout, &mut said.stderr] {
         text.truncate(text.trim_end().len());
     }

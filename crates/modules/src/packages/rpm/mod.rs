@@ -55,6 +55,16 @@ pub fn both_32(a: &str, b: &str) -> bool {
     [&BITS_32[..], &ARM_32].iter().any(|list| list.contains(&a) && list.contains(&b))
 }
 
+/// Systems that Salt knows by their names, because their grains name another family or none.
+const RELATIVES: [&str; 8] =
+    ["amazon", "xcp", "xenserver", "virtuozzolinux", "virtuozzo", "issabel pbx", "openeuler", "vmware photon os"];
+
+/// Returns whether the grains are those of a machine with rpm and dnf or yum.
+pub fn is_red_hat_relative(grains: &Map) -> bool {
+    let lower = |name: &str| grains.get_str(name).map(str::to_lowercase);
+    lower("os_family").as_deref() == Some("redhat") || lower("os").is_some_and(|os| RELATIVES.contains(&os.as_str()))
+}
+
 /// The architecture of the machine.
 pub fn osarch(ctx: &Context) -> &str {
     ctx.grains.get_str("osarch").unwrap_or_default()

@@ -1,18 +1,22 @@
-//! `pprint`: Python's pretty printer.
+//! Python's pretty printer.
 
+use super::text::char_count;
+use super::{repr_str, sort_by_keys};
 use crate::error::Error;
-use crate::python::text::char_count;
-use crate::python::{self, repr_str, sort_by_keys};
 use crate::run::State;
-use crate::value::{CallArgs, Value};
+use crate::value::Value;
 
 const WIDTH: usize = 80;
 
-pub(super) fn pprint(call: &mut CallArgs) -> Result<Value, Error> {
-    let [value] = call.bind("do_pprint", [("value", None)])?;
-    let mut printer = Printer { state: call.state, out: String::new(), active: Vec::new() };
-    printer.print(&value, 0, 0, 0)?;
-    Ok(Value::str(printer.out))
+/// Formats a value as `pprint.pformat`: on one line if it fits into 80 columns, else one entry per line, with the keys of
+/// dictionaries sorted.
+///
+/// # Errors
+/// For objects whose `repr` fails, and for nesting or output beyond the limits.
+pub fn pformat(state: &mut State, value: &Value) -> Result<String, Error> {
+    let mut printer = Printer { state, out: String::new(), active: Vec::new() };
+    printer.print(value, 0, 0, 0)?;
+    Ok(printer.out)
 }
 
 struct Printer<'a> {
@@ -49,8 +53,8 @@ impl Printer<'_> {
             }
             Value::Tuple(items) => {
                 // A tuple cannot contain itself, so that only the depth is checked.
-                if self.active.len() as u32 > python::MAX_DEPTH {
-                    return Err(python::too_deep());
+                if self.active.len() as u32 > super::MAX_DEPTH {
+                    return Err(super::too_deep());
                 }
                 self.active.push(items.as_ptr() as usize);
                 let mut parts = Vec::new();
@@ -66,7 +70,7 @@ impl Printer<'_> {
 
     fn enter(&mut self, id: usize) -> bool {
         // Nesting that is too deep prints like a cycle: the printer has no error for it.
-        if self.active.contains(&id) || self.active.len() as u32 > python::MAX_DEPTH {
+        if self.active.contains(&id) || self.active.len() as u32 > super::MAX_DEPTH {
             return true;
         }
         self.active.push(id);
@@ -175,7 +179,7 @@ impl Printer<'_> {
     fn string(&mut self, text: &str, indent: usize, allowance: usize, level: usize) {
         // Only a string that stands alone gets its own parentheses, which take a column on each side.
         let (indent, allowance) = if level == 1 { (indent + 1, allowance + 1) } else { (indent, allowance) };
-        let lines = crate::python::text::split_lines(text, true);
+        let lines = super::text::split_lines(text, true);
         let max = WIDTH as isize - indent as isize;
         let mut chunks: Vec<String> = Vec::new();
         for (at, line) in lines.iter().enumerate() {
@@ -224,8 +228,8 @@ fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = line;
     while !rest.is_empty() {
-        let end = rest.find(crate::python::text::is_space).unwrap_or(rest.len());
-        let end = end + (rest[end..].len() - rest[end..].trim_start_matches(crate::python::text::is_space).len());
+        let end = rest.find(super::text::is_space).unwrap_or(rest.len());
+        let end = end + (rest[end..].len() - rest[end..].trim_start_matches(super::text::is_space).len());
         let (word, after) = rest.split_at(end);
         words.push(word);
         rest = after;
