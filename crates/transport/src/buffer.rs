@@ -23,6 +23,10 @@ const BUSY: usize = 64 << 10;
 /// The most memory that is reserved for a message because of its announced length, in bytes.
 const ANNOUNCED: usize = 4 << 20;
 
+/// After how many bytes of one connection others get their turn. Tokio counts reads and writes, not bytes: a peer on a fast
+/// line could keep a thread for the 128 reads of a turn, which are many MiB.
+const TURN: usize = 256 << 10;
+
 /// The minimum number of bytes of a large message that must arrive per second, on average over a [`Pace`]: 64 kbit/s,
 /// the rate of the slowest lines to minions.
 const SLOWEST: usize = 8 << 10;
@@ -53,13 +57,15 @@ pub(crate) struct ReadBuffer {
     /// reports a small capacity but keeps the whole allocation alive.
     allocated: usize,
     room: usize,
+    /// The bytes read in this turn.
+    turn: usize,
     share: Share,
     pace: Option<Pace>,
 }
 
 impl ReadBuffer {
     pub(crate) fn new(budget: Option<(Arc<Budget>, Arc<ConnectionRecord>)>) -> Self {
-        ReadBuffer { bytes: BytesMut::new(), allocated: 0, room: LEAST, share: Share::of(budget), pace: None }
+        ReadBuffer { bytes: BytesMut::new(), allocated: 0, room: LEAST, turn: 0, share: Share::of(budget), pace: None }
     }
 
     /// Reads once, with room for `missing` bytes if it is known that they will arrive. `elsewhere` bytes of the same
@@ -70,9 +76,13 @@ impl ReadBuffer {
         missing: usize,
         elsewhere: usize,
     ) -> Result<(), Error> {
+        if self.turn >= TURN {
+            self.turn = 0;
+            tokio::task::yield_now().await;
+        }
         self.make_room(missing);
         // At most `room` bytes beyond a large message: they are moved cheaply, and may be kept without a charge (`settle`).
-        let most = missing.max(self.room).min(self.bytes.capacity() - self.bytes.len());
+        let most = missing.max(self.room).min(self.bytes.capacity() - self.bytes.len()).min(TURN);
         let count = if self.share.is_held() {
             // It needs timers, which idle connections by the thousand shall have no room for.
             Box::pin(self.read_in_time(stream, most)).await?
@@ -80,6 +90,7 @@ impl ReadBuffer {
             self.pace = None;
             stream.read_buf(&mut (&mut self.bytes).limit(most)).await?
         };
+        self.turn += count;
         if missing == 0 {
             // Twice the room after a full read, back to the least after a short one: most connections are idle, and
             // there are thousands.
@@ -167,7 +178,9 @@ impl ReadBuffer {
 /// Writes all bytes, however long that takes, as long as the peer accepts some of them.
 pub(crate) async fn write_patiently(stream: &mut (impl AsyncWrite + Unpin), mut bytes: impl Buf) -> Result<(), Error> {
     while bytes.has_remaining() {
+        let before = bytes.remaining();
         write_once(stream, &mut bytes).await?;
+        end_turn(before - bytes.remaining()).await;
     }
     Ok(stream.flush().await?)
 }
@@ -184,7 +197,10 @@ pub(crate) async fn write_in_time(stream: &mut (impl AsyncWrite + Unpin), mut by
         match timeout_at(pace.until, stream.write_buf(&mut bytes)).await {
             Ok(written) => match written? {
                 0 => return Err(Error::Closed),
-                count => pace.bytes = pace.bytes.saturating_add(count),
+                count => {
+                    pace.bytes = pace.bytes.saturating_add(count);
+                    end_turn(count).await;
+                }
             },
             Err(_) if pace.bytes < SLOWEST * READING.as_secs() as usize => return Err(Error::SlowReader(READING)),
             Err(_) => {}
@@ -192,6 +208,13 @@ pub(crate) async fn write_in_time(stream: &mut (impl AsyncWrite + Unpin), mut by
     }
     timeout_at(Instant::now() + READING, stream.flush()).await.map_err(|_| Error::SlowReader(READING))??;
     Ok(())
+}
+
+/// Lets others have their turn after a large write.
+async fn end_turn(written: usize) {
+    if written >= TURN {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Writes some bytes and removes them from the front. May be dropped and called again.
@@ -246,7 +269,10 @@ mod tests {
             }
             let missing = decoder.missing(&buffer.bytes);
             // Unconstrained, because Tokio interrupts a task that reads much, which would look like the end of a piece.
-            match tokio::task::unconstrained(buffer.fill(&mut near, missing, decoder.held())).now_or_never() {
+            let mut fill =
+                || tokio::task::unconstrained(buffer.fill(&mut near, missing, decoder.held())).now_or_never();
+            // The first one may only have ended a turn.
+            match fill().or_else(&mut fill) {
                 Some(read) => read.unwrap(),
                 None => match pieces.next() {
                     Some(piece) => far.write_all(piece).await.unwrap(),
