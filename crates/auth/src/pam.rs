@@ -289,6 +289,8 @@ mod tests {
             // It has left a question unread.
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
         }
+        // Its socket is closed a moment before its exit code is there.
+        keeper.current().child.lock().unwrap().wait().unwrap();
     }
 
     #[test]
