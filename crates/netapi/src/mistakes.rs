@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn addresses_that_match_nobody_are_named() {
-        let users = map! { "fred" => list!["10.0.0.1", "10.0.0.0/8", "*"], "ann" => "*" };
+        let users = map! { "fred" => list!["10.0.0.1", "10.0.0.0/8", "10.0.0.0/33", "*"], "ann" => "*" };
         let section =
             map! { "authorized_ips" => list!["::1", "10.0.0.*", "0:0::1"], "api_acl" => map! { "users" => users } };
         assert_eq!(
@@ -101,7 +101,7 @@ mod tests {
             [
                 "rest_cherrypy: '10.0.0.*' in authorized_ips matches no client: only addresses and blocks such as 10.0.0.0/8 match",
                 "rest_cherrypy: '0:0::1' in authorized_ips matches no client: the address must be written as '::1'",
-                "rest_cherrypy: '10.0.0.0/8' in api_acl of fred matches no client: only single addresses match",
+                "rest_cherrypy: '10.0.0.0/33' in api_acl of fred matches no client: only addresses and blocks such as 10.0.0.0/8 match",
             ]
         );
         let nobody = warnings_of(map! { "api_acl" => map! { "user" => map! {} } }, list![]);
