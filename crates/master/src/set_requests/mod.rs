@@ -45,6 +45,8 @@ pub enum SetRequest {
     Connected,
     /// What the set does once, and which of it this master does.
     Leases,
+    /// Forgets the list of voters whose majority is gone for good, or shows what that would do.
+    ForgetVoters { user: Option<String> },
     /// What differs between members that must be alike: in one kind, or at all.
     Drift(Option<Kind>),
     /// Somebody wants to run what the set does once under a name, if no master began it `within` this many milliseconds.
@@ -95,6 +97,7 @@ impl SetRequest {
             "who" => Ok(SetRequest::Who(needed("minion")?)),
             "connected" => Ok(SetRequest::Connected),
             "leases" => Ok(SetRequest::Leases),
+            "forget_voters" => Ok(SetRequest::ForgetVoters { user: confirmed(load)?.then(user) }),
             "drift" => text("kind").map(|kind| drift_kind(&kind)).transpose().map(SetRequest::Drift),
             "begin_once" => Ok(SetRequest::BeginOnce { name: needed("name")?, within: within(load)? }),
             "go_on_once" => Ok(SetRequest::GoOnOnce { name: needed("name")?, fence: fence(load)? }),

@@ -1,9 +1,10 @@
 //! Answers what programs on this host ask a master that shares.
 //!
-//! `masters` lists who is in the set, `membership` takes masters in and out, `decisions` shows what was decided about keys, and
-//! `settle` decides over it.
+//! `masters` lists who is in the set, `membership` takes masters in and out, `decisions` shows what was decided about keys,
+//! `settle` decides over it, and `leases` shows who does what the set does once.
 
 mod decisions;
+mod leases;
 mod masters;
 mod membership;
 mod settle;
@@ -36,6 +37,7 @@ impl Worker {
                 Ok(Value::List(self.shared.connected_anywhere().iter().map(Value::from).collect()))
             }
             SetRequest::Leases => Ok(self.leases().into()),
+            SetRequest::ForgetVoters { user } => self.forget_voters(user).map(Value::from),
             SetRequest::GoOnOnce { name, fence } => self.go_on_named(&name, fence).map(Value::from),
             SetRequest::EndOnce { name, fence } => Ok(self.end_named(&name, fence).into()),
             // It waits for its turn, and is answered then.

@@ -10,12 +10,12 @@ use std::time::Duration;
 use runners::Guard;
 use share::duties::{LastRuns, Occasion};
 use share::member::{Member, Right};
-use share::votes::{Ballot, LeaseStart, Mode, OncePolicy, SetAction, SetLeases, Voters, finish_claim};
+use share::votes::{Ballot, LeaseStart, OncePolicy, SetAction, SetLeases, Voters, finish_claim};
 use share::{Change, Class, Content, Index as _, Message, Moment, Node, Records as _, Stamp, State};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use tracing::{debug, error, info};
-use value::{Map, Value, map};
+use value::{Value, map};
 
 use super::SetLinks;
 use super::held::{Held, HeldLease};
@@ -74,8 +74,10 @@ pub struct Once {
     /// What this member holds, for its runs to look at.
     pub held: Arc<Held>,
     /// The duties of this member. Each has a lease of its own, so that members with different schedules do not skip anything.
-    duties: Vec<String>,
+    pub(super) duties: Vec<String>,
     file: VotersFile,
+    /// The file could not be written.
+    unsaved: bool,
 }
 
 /// A run that waits for its lease.
@@ -126,6 +128,7 @@ impl Once {
             held: Arc::default(),
             duties,
             file,
+            unsaved: false,
         }
     }
 
@@ -241,17 +244,20 @@ impl Worker {
 
     /// Carries out what the leases want.
     pub(super) fn follow_leases(&mut self, actions: Vec<SetAction>) {
+        let mut unsaved = false;
         for action in actions {
             match action {
+                // A promise that the disk has not kept.
+                SetAction::Send { .. } if unsaved => {}
                 SetAction::Send { to, packed } => self.tell(to, &Message::Vote(packed)),
                 SetAction::Save(packed) => {
+                    unsaved = !self.save_voters(&packed);
+                }
+                SetAction::NewVoters => {
                     let voters = self.voter_names();
                     match voters.is_empty() {
                         true => info!("the set does by rank what it does once: fewer than three masters vote"),
                         false => info!("what the set does once is decided by votes of {}", voters.join(", ")),
-                    }
-                    if let Err(error) = self.once.file.write(&packed) {
-                        error!("a restart forgets which masters vote: {}", crate::chain(&error));
                     }
                 }
                 SetAction::Taken { lease, .. } => {
@@ -267,6 +273,19 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Writes down what this member promises about the voters. Returns whether it could.
+    fn save_voters(&mut self, packed: &[u8]) -> bool {
+        let written = self.once.file.write(packed);
+        if let Err(error) = &written {
+            self.once.leases.not_saved();
+            if !self.once.unsaved {
+                error!("this master does not vote until it can write down what it promises: {}", crate::chain(error));
+            }
+        }
+        self.once.unsaved = written.is_err();
+        written.is_ok()
     }
 
     fn fire_lease(&self, lease: &str, word: &str) {
@@ -334,77 +353,7 @@ impl Worker {
         self.follow_leases(actions);
     }
 
-    fn voter_names(&self) -> Vec<String> {
+    pub(super) fn voter_names(&self) -> Vec<String> {
         self.once.leases.voters().nodes().map(|node| self.members.called(node)).collect()
-    }
-
-    /// Returns what `saltern.leases` shows.
-    pub(super) fn leases(&self) -> Map {
-        let now = self.now().steady;
-        let shown = |duty: &String| {
-            let held = self.once.leases.held(duty, now);
-            let mut shown = map! { "held" => held.is_some() };
-            if let Some((node, left)) = self.once.leases.holder(duty, now) {
-                shown.insert("holder", self.members.called(node));
-                if let Some(left) = left {
-                    shown.insert("seconds_left", left as f64 / 1_000.0);
-                }
-            }
-            if let Some(fence) = held {
-                shown.insert("fence", fence.round);
-            }
-            if let Some((node, at)) = self.once.runs.of_duty(duty) {
-                let at = crate::set_requests::times::shown(at);
-                shown.insert("last", map! { "master" => self.members.called(node), "begun" => at });
-            }
-            (duty.clone(), shown)
-        };
-        let leases = &self.once.leases;
-        let mode = match leases.mode() {
-            Mode::Majority => "majority",
-            Mode::Available => "available",
-            Mode::Off => "off",
-        };
-        let voters = if leases.voters().is_empty() { leases.eligible().clone() } else { leases.voters() };
-        let masters: Vec<Value> = voters.nodes().map(|node| self.members.called(node).into()).collect();
-        let mut all = Map::new();
-        self.once.duties.iter().map(shown).for_each(|(duty, shown)| drop(all.insert(duty, shown)));
-        let is_member = |name: &str| !self.members.accepted(name).is_empty();
-        let placed = crate::schedule::placed(&self.shared.stores.config, is_member);
-        let mut shown = map! { "mode" => mode, "masters" => masters, "duties" => all };
-        if !placed.is_empty() {
-            shown.insert("not shared", placed);
-        }
-        shown
-    }
-
-    /// Returns how the set decides who does what it does once, in words, for `saltern.masters`.
-    pub(super) fn once_in_words(&self) -> String {
-        let leases = &self.once.leases;
-        let (voters, eligible) = (leases.voters(), leases.eligible());
-        let others: Vec<String> = leases.not_voting().into_iter().map(|node| self.members.called(node)).collect();
-        let others = others.join(", ");
-        match leases.mode() {
-            Mode::Off => "off: this master runs everything by itself".to_owned(),
-            Mode::Majority if !voters.is_empty() => {
-                let (linked, all) = (leases.linked_voters(), voters.len());
-                let more = match () {
-                    () if !leases.is_founded() => ", and none takes a lease before each of them has known this list",
-                    () if linked < voters.majority() => ", which is no majority: this master runs nothing of it",
-                    () => "",
-                };
-                format!("majority: {linked} of {all} voters{more}")
-            }
-            Mode::Majority if eligible.len() < 3 => {
-                format!("majority: needs three voters and there are {}, so nobody runs it", eligible.len())
-            }
-            Mode::Majority => format!("majority: nobody runs it until these vote, too: {others}"),
-            Mode::Available => {
-                let later = !others.is_empty() && eligible.len() >= 3 && self.settings.once == OncePolicy::Auto;
-                let later =
-                    if later { format!(", and votes begin when these vote, too: {others}") } else { String::new() };
-                format!("available: the first by name that is there{later}")
-            }
-        }
     }
 }

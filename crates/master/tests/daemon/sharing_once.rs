@@ -207,6 +207,35 @@ async fn a_master_that_is_removed_from_three_runs_the_schedule_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_left_alone_for_good_goes_on_when_a_person_has_said_so() {
+    let trio = Trio([free_port(), free_port(), free_port()]);
+    let mut masters = trio.start().await;
+    for master in &masters {
+        says_of_once(master, "majority: 3 of 3 voters").await;
+    }
+    let refused = ask(&masters[0], map! { "what" => "forget_voters", "yes" => true }).await;
+    assert!(refused.to_string().contains("3 of 3 voters are linked"), "{refused}");
+    let left = masters.remove(0);
+    for gone in masters {
+        gone.stop().await;
+    }
+    says_of_once(&left, "majority: 1 of 3 voters, which is no majority").await;
+    for gone in ["m2", "m3"] {
+        let removed = ask(&left, map! { "what" => "remove", "name" => gone }).await;
+        let text = removed.get("sharing").and_then(|removed| removed.get("voters")).map(Value::to_string);
+        assert!(text.is_some_and(|text| text.contains("salt-run saltern.forget_voters")), "{removed}");
+    }
+    let shown = ask(&left, map! { "what" => "forget_voters" }).await;
+    assert_eq!(shown.get("sharing").and_then(|shown| shown.get("linked")), Some(&1.into()), "{shown}");
+    holds(&left, false).await;
+    let forgotten = ask(&left, map! { "what" => "forget_voters", "yes" => true }).await;
+    assert!(forgotten.get("sharing").is_some_and(|done| done.get("forgotten").is_some()), "{forgotten}");
+    says_of_once(&left, "available").await;
+    holds(&left, true).await;
+    left.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_programs_run_once_under_a_name_runs_on_one_of_two_masters() {
     let pair = Pair::new();
     let (one, two) = pair.start().await;

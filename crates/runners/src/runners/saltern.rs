@@ -21,8 +21,25 @@ pub static MODULE: Module = Module::new(
     "saltern",
     "Jobs that wait for minions that are away, the masters that share with this one, who may do what, and how the master is.",
     &[
-        &ACCEPT, &ACCESS, &CONFLICTS, &DECISIONS, &DRIFT, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &ONCE, &REMOVE,
-        &SETTLE, &STATUS, &UNDO, &WAITING, &WHO,
+        &ACCEPT,
+        &ACCESS,
+        &CONFLICTS,
+        &DECISIONS,
+        &DRIFT,
+        &DROP,
+        &FORGET_VOTERS,
+        &HELD,
+        &JOB,
+        &KEYS,
+        &LEASES,
+        &MASTERS,
+        &ONCE,
+        &REMOVE,
+        &SETTLE,
+        &STATUS,
+        &UNDO,
+        &WAITING,
+        &WHO,
     ],
 );
 
@@ -375,6 +392,26 @@ async fn leases(ctx: &RunnerContext) -> Result<Value> {
     sharing(ctx, map! { "what" => "leases" }).await
 }
 
+/// Forgets the list of masters that vote on what the set does once, when so many of them are gone for good that the others are no
+/// majority: without `yes=True` only shows the list.
+///
+/// Those that are left begin again: two by name, three or more with a new list. Run it on one of them, after the others were removed
+/// with `saltern.remove`. If a master that is only cut off still runs, both sides would run what the set does once.
+///
+/// yes
+///     Do it.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.forget_voters
+///     salt-run saltern.forget_voters yes=True
+#[function]
+async fn forget_voters(ctx: &RunnerContext, yes: Option<Value>) -> Result<Value> {
+    sharing(ctx, map! { "what" => "forget_voters", "yes" => yes }).await
+}
+
 /// How often a run that the set does once says that it goes on.
 const GOES_ON: Duration = Duration::from_secs(5);
 
@@ -424,7 +461,10 @@ async fn once(ctx: &RunnerContext, name: String, fun: String, args: VarArgs, kwa
             }
         }
     };
-    sharing(ctx, lease.question("end_once")).await?;
+    if let Err(error) = sharing(ctx, lease.question("end_once")).await {
+        // It has run all the same, and the master notices that it says nothing more.
+        tracing::warn!("the master does not hear that {} has ended: {}", lease.name, chain(&error));
+    }
     Ok(finished(ctx, outcome))
 }
 

@@ -4,6 +4,7 @@ mod available;
 mod ballot;
 mod candidate;
 mod claims;
+mod list;
 mod majority;
 mod message;
 mod roster;
@@ -22,8 +23,8 @@ use std::collections::BTreeSet;
 
 pub use ballot::Ballot;
 pub use claims::{ClaimError, begin_claim, claim_counts, claim_key, claimed_twice, finish_claim};
+pub use list::{Memory, NextList, Roll, SavedVoters, VoterList};
 pub use message::{Refusal, Vote, VoteMessage};
-pub use roster::{Roll, VoterList};
 pub use set::{LeaseStart, SetAction, SetLeases};
 pub use voters::{Voters, VotersError};
 

@@ -1,128 +1,29 @@
-//! The list of voters that counts, and how it changes: it is agreed on, whatever each member knows of the set at the moment.
+//! Which list of voters counts, and how the next one is chosen: it is agreed on, whatever each member knows of the set at the moment.
 //!
 //! Members hear at different times who joined and who was removed. If each took the list from what it knows, two of them could
-//! have majorities with no voter in common. So a list has a number, and the next one follows only when the holder of a lease under
-//! the present list proposes it, and a majority has known the present list for longer than leases last.
+//! have majorities with no voter in common. So a list has a number, and the voters of each list choose the next one as in Paxos: a
+//! member proposes a list after a majority has promised to take no part in earlier attempts, with the latest proposal that one of
+//! them has accepted if there is any. A list that a majority has accepted is chosen, and no other list ever has its number.
+//!
+//! Nothing is asked and answered: each member says all that it has promised and accepted, again and again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-use value::Value;
-
+use super::ballot::MAX_ROUND;
+use super::list::{Memory, NextList, Roll, SavedVoters, VoterList};
 use super::voters::VotersError;
-use super::{LeaseTimes, Voters};
+use super::{Ballot, LeaseTimes, Voters};
 use crate::Node;
-use crate::fields::{self, Fields, Malformed, number};
 
 /// With fewer voters there is no list: a majority of two stops at the first failure.
-const LEAST: usize = 3;
-
-/// As many as there may be members.
-const MOST: usize = 99;
+pub(super) const LEAST: usize = 3;
 
 /// How often a member repeats what it knows while something is to change, and else: messages may be lost.
 const REPEAT: u64 = 1_000;
 const REPEAT_SETTLED: u64 = 30_000;
 
-/// The kind of message of a roll, among those of votes.
-const KIND: u64 = 20;
-
-/// A numbered list of voters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VoterList {
-    /// Each list has a higher number than the one before; 0 if there never was one.
-    pub number: u64,
-    /// The voters; empty if the set has too few of them and leases are taken by rank.
-    pub nodes: BTreeSet<Node>,
-    /// Every voter has known a list. Before that some may still take leases by rank.
-    pub founded: bool,
-}
-
-impl VoterList {
-    /// Packs the list with the longest lease that this member may have granted under it, for its file.
-    pub fn pack(&self, lease_time: u64) -> Bytes {
-        fields::packed(vec![
-            number(self.number),
-            Value::Bool(self.founded),
-            Value::List(self.nodes.iter().map(|node| fields::node(*node)).collect()),
-            number(lease_time),
-        ])
-    }
-
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// If it is damaged.
-    pub fn unpack(packed: &Bytes) -> Result<(VoterList, u64), Malformed> {
-        let mut fields = Fields::open(packed, MOST + 16, "a list of voters")?;
-        Ok((VoterList::read(&mut fields)?, fields.number("a lease time")?))
-    }
-
-    fn read(fields: &mut Fields) -> Result<VoterList, Malformed> {
-        let (number, founded) = (fields.number("the number of a list")?, fields.flag("whether a list is founded")?);
-        let mut list = fields.list("voters", MOST)?;
-        let mut nodes = BTreeSet::new();
-        while list.left() > 0 {
-            nodes.insert(list.node()?);
-        }
-        Ok(VoterList { number, nodes, founded })
-    }
-
-    fn same(&self, other: &VoterList) -> bool {
-        (self.number, &self.nodes) == (other.number, &other.nodes)
-    }
-
-    /// Of two lists with one number the same one counts everywhere.
-    fn follows(&self, other: &VoterList) -> bool {
-        (self.number, &self.nodes) > (other.number, &other.nodes)
-    }
-}
-
-/// What a member tells the others about voters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roll {
-    /// The list that it knows.
-    pub list: VoterList,
-    /// The digest of the members that may vote, as it knows them.
-    pub eligible: u64,
-    /// It takes part in votes.
-    pub votes: bool,
-}
-
-impl Roll {
-    /// Returns the bytes for [`Message::Vote`](crate::Message::Vote).
-    pub fn pack(&self) -> Bytes {
-        fields::packed(vec![
-            // As in other messages about votes, so that versions that do not know it pass it over.
-            Value::from(""),
-            Value::bytes(Bytes::copy_from_slice(&self.eligible.to_be_bytes())),
-            number(KIND),
-            number(0),
-            fields::node(Node([0; 8])),
-            number(u64::from(self.votes)),
-            number(self.list.number),
-            Value::Bool(self.list.founded),
-            Value::List(self.list.nodes.iter().map(|node| fields::node(*node)).collect()),
-        ])
-    }
-
-    /// Reads the bytes of another member; `None` if they are something else.
-    ///
-    /// # Errors
-    /// If they are malformed.
-    pub fn unpack(packed: &Bytes) -> Result<Option<Roll>, Malformed> {
-        let mut fields = Fields::open(packed, MOST + 32, "a vote")?;
-        fields.text("the name of a lease", super::voter::MAX_NAME)?;
-        let eligible = u64::from_be_bytes(fields.array("the digest of voters")?);
-        if fields.number("the kind of a vote")? != KIND {
-            return Ok(None);
-        }
-        fields.number("a round")?;
-        fields.node()?;
-        let votes = fields.number("whether a member votes")? == 1;
-        Ok(Some(Roll { list: VoterList::read(&mut fields)?, eligible, votes }))
-    }
-}
+/// How far rounds may be ahead. Each attempt takes one, and a member that went to the last one would leave none to the others.
+const MOST_AHEAD: u64 = 1 << 32;
 
 /// What a member knows of the list of voters.
 #[derive(Clone, Debug)]
@@ -130,9 +31,16 @@ pub(super) struct Roster {
     me: Node,
     votes: bool,
     times: LeaseTimes,
+    started: u64,
     list: VoterList,
     /// Since when this list is known.
     since: u64,
+    next: NextList,
+    memory: Memory,
+    /// Nothing was written down. This member is new, or has lost its file.
+    blank: bool,
+    /// The disk has refused what this member has promised or heard: it must not act on it.
+    unsaved: bool,
     /// The members that may vote.
     eligible: Voters,
     /// What linked members said last, and since when they know their list.
@@ -141,13 +49,30 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    pub(super) fn new(me: Node, votes: bool, times: LeaseTimes, list: VoterList, now: u64) -> Roster {
+    pub(super) fn new(me: Node, votes: bool, times: LeaseTimes, saved: Option<SavedVoters>, now: u64) -> Roster {
+        let blank = saved.is_none();
+        let SavedVoters { list, next, memory, .. } = saved.unwrap_or_default();
         let (eligible, peers) = (Voters::default(), BTreeMap::new());
-        Roster { me, votes, times, list, since: now, eligible, peers, say_at: now }
+        let (unsaved, started, since, say_at) = (false, now, now, now);
+        Roster { me, votes, times, started, list, since, next, memory, blank, unsaved, eligible, peers, say_at }
     }
 
     pub(super) fn list(&self) -> &VoterList {
         &self.list
+    }
+
+    /// Returns what is to be written down.
+    pub(super) fn saved(&self, lease_time: u64) -> SavedVoters {
+        SavedVoters { list: self.list.clone(), next: self.next.clone(), memory: self.memory, lease_time }
+    }
+
+    pub(super) fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
+    /// Takes note of whether the disk keeps what is to be kept.
+    pub(super) fn set_unsaved(&mut self, unsaved: bool) {
+        self.unsaved = unsaved;
     }
 
     pub(super) fn eligible(&self) -> &Voters {
@@ -178,58 +103,178 @@ impl Roster {
             // What was told it when it was linked may have come before it knew of this member.
             self.say_at = now;
         }
-        let since = said.as_ref().filter(|(before, _)| before.list.same(&roll.list)).map_or(now, |(_, since)| *since);
+        let since = said.as_ref().filter(|(before, _)| before.list == roll.list).map_or(now, |(_, since)| *since);
         *said = Some((roll.clone(), since));
         if roll.list.follows(&self.list) {
-            self.take(roll.list, now);
+            self.hear_of(roll.list.clone(), now);
         } else if self.list.follows(&roll.list) {
             self.say_at = now;
-        } else if roll.list.founded && !self.list.founded {
-            self.list.founded = true;
         }
+        if roll.votes && roll.list == self.list {
+            self.join(&roll.next, now);
+        }
+    }
+
+    /// Takes a list that others have chosen.
+    fn hear_of(&mut self, list: VoterList, now: u64) {
+        self.memory = match self.memory {
+            Memory::Whole if !self.blank => Memory::Whole,
+            Memory::Recovered => Memory::Whole,
+            // Before this file was lost, this member may have known a later list.
+            _ if list.nodes.contains(&self.me) => Memory::Lost,
+            _ => Memory::Whole,
+        };
+        self.take(list, now);
     }
 
     fn take(&mut self, list: VoterList, now: u64) {
-        self.list = list;
+        (self.list, self.next, self.blank) = (list, NextList::default(), false);
         (self.since, self.say_at) = (now, now);
     }
 
-    /// Makes the next list, if it is time for it and this member may. `holds`: it has the lease for that.
-    pub(super) fn consider(&mut self, holds: bool, now: u64) {
-        if !self.votes {
+    /// Promises and accepts what another member has.
+    fn join(&mut self, next: &NextList, now: u64) {
+        if !self.chooses() {
             return;
         }
-        if let Some(list) = self.first().or_else(|| self.agreed_next(holds, now)) {
-            self.take(list, now);
+        let most = self.next.promised.round.saturating_add(MOST_AHEAD);
+        let before = self.next.clone();
+        let newer = |ballot: Ballot| before.accepted.as_ref().is_none_or(|(own, _)| *own < ballot);
+        if let Some((ballot, nodes)) = &next.accepted
+            && *ballot >= before.promised
+            && ballot.round < most
+            && newer(*ballot)
+        {
+            self.next = NextList { promised: *ballot, accepted: Some((*ballot, nodes.clone())) };
         }
-        if !self.list.founded && !self.list.nodes.is_empty() && self.list.nodes.iter().all(|node| self.knows(*node)) {
-            self.list.founded = true;
+        if next.promised > self.next.promised && next.promised.round < most {
+            self.next.promised = next.promised;
+        }
+        if self.next != before {
+            (self.say_at, self.blank) = (now, false);
+        }
+    }
+
+    /// Returns whether this member takes part in the choice of the next list.
+    fn chooses(&self) -> bool {
+        let among = if self.list.nodes.is_empty() { self.eligible.contains(self.me) } else { self.is_voter(self.me) };
+        self.votes && self.memory == Memory::Whole && !self.unsaved && among
+    }
+
+    fn is_voter(&self, node: Node) -> bool {
+        self.list.nodes.contains(&node)
+    }
+
+    /// Does what the present state allows. `holds`: this member has the lease for proposing lists.
+    pub(super) fn consider(&mut self, holds: bool, now: u64) {
+        self.recover(now);
+        if !self.chooses() {
+            return;
+        }
+        if self.may_propose(holds, now) {
+            self.propose(now);
+        }
+        if let Some((ballot, nodes)) = self.next.accepted.clone()
+            && self.agree(|next| next.accepted.as_ref().is_some_and(|(accepted, _)| *accepted == ballot))
+        {
+            let (epoch, number) = (self.list.epoch, (self.list.number + 1).min(MAX_ROUND - 1));
+            self.take(VoterList { epoch, number, nodes }, now);
+        }
+    }
+
+    /// Ends the silence of a member that has lost its file: so many others know no later list that there is none of which a majority
+    /// knows.
+    fn recover(&mut self, now: u64) {
+        let others = self.list.nodes.iter().filter(|node| **node != self.me && self.knows(**node)).count();
+        let enough = others >= self.voters().majority();
+        if self.memory == Memory::Lost && enough && now >= self.started + self.times.silence() {
+            self.memory = Memory::Recovered;
             self.say_at = now;
         }
     }
 
-    /// Returns the first list of a set. All voters must be linked and say that they know none.
-    fn first(&self) -> Option<VoterList> {
-        let eligible: BTreeSet<Node> = self.eligible.nodes().collect();
-        if !self.list.nodes.is_empty() || eligible.len() < LEAST || eligible.first() != Some(&self.me) {
-            return None;
+    /// Returns whether the next list is to be chosen: members come or go, or a choice has begun.
+    fn has_next(&self) -> bool {
+        let has_begun = |node: Node| self.next_of(node).is_some_and(|next| next.accepted.is_some());
+        self.next_nodes().is_some() || self.choosers().into_iter().any(has_begun)
+    }
+
+    /// Returns whether this member needs the lease for proposing lists. Who takes no part in the choice must not keep it from others.
+    pub(super) fn wants_to_propose(&self) -> bool {
+        !self.list.nodes.is_empty() && self.chooses() && self.has_next()
+    }
+
+    /// Returns whether this member has accepted a list that may have been chosen.
+    pub(super) fn is_choosing(&self) -> bool {
+        self.next.accepted.is_some()
+    }
+
+    fn may_propose(&self, holds: bool, now: u64) -> bool {
+        if !self.has_next() {
+            return false;
         }
-        let mut highest = self.list.number;
-        for node in eligible.iter().filter(|node| **node != self.me) {
-            let roll = self.said(*node)?;
-            if !roll.votes || !roll.list.nodes.is_empty() || roll.eligible != self.eligible.digest() {
-                return None;
-            }
-            highest = highest.max(roll.list.number);
+        match self.list.nodes.is_empty() {
+            true => self.eligible.nodes().next() == Some(self.me) && self.agree(|_| true),
+            false => holds && self.check(now).is_ok(),
         }
-        Some(VoterList { number: highest + 1, nodes: eligible, founded: false })
+    }
+
+    fn propose(&mut self, now: u64) {
+        if self.next.promised.node != self.me {
+            let round = self.next.promised.round + 1;
+            self.next.promised = Ballot { round, node: self.me };
+            (self.say_at, self.blank) = (now, false);
+        }
+        let ballot = self.next.promised;
+        let is_proposed = self.next.accepted.as_ref().is_some_and(|(accepted, _)| *accepted == ballot);
+        if is_proposed || !self.agree(|next| next.promised == ballot) {
+            return;
+        }
+        let known = self.choosers().into_iter().filter_map(|node| self.next_of(node)?.accepted.as_ref());
+        let latest = known.max_by_key(|(accepted, _)| *accepted).map(|(_, nodes)| nodes.clone());
+        if let Some(nodes) = latest.or_else(|| self.next_nodes()) {
+            self.next.accepted = Some((ballot, nodes));
+            self.say_at = now;
+        }
+    }
+
+    /// Returns whether enough members that know this list have promised or accepted so: more than half of its voters. Without a
+    /// list all that may vote are needed, since they may know different ones of each other.
+    fn agree(&self, what: impl Fn(&NextList) -> bool) -> bool {
+        let choosers = self.choosers();
+        let agreeing = choosers.iter().filter(|node| self.next_of(**node).is_some_and(&what)).count();
+        match self.list.nodes.is_empty() {
+            true => !choosers.is_empty() && agreeing == choosers.len(),
+            false => agreeing >= self.voters().majority(),
+        }
+    }
+
+    fn choosers(&self) -> Vec<Node> {
+        if self.list.nodes.is_empty() {
+            self.eligible.nodes().collect()
+        } else {
+            self.list.nodes.iter().copied().collect()
+        }
+    }
+
+    /// Returns what a member said about the next list, if it knows the present one and, without a list, the same members.
+    fn next_of(&self, node: Node) -> Option<&NextList> {
+        if node == self.me {
+            return Some(&self.next);
+        }
+        let roll = self.said(node).filter(|roll| roll.votes && roll.list == self.list)?;
+        let same = !self.list.nodes.is_empty() || roll.eligible == self.eligible.digest();
+        same.then_some(&roll.next)
     }
 
     /// Returns the voters after these, one step towards the members that may vote; `None` if nothing is to change or can.
-    pub(super) fn next_nodes(&self) -> Option<BTreeSet<Node>> {
+    fn next_nodes(&self) -> Option<BTreeSet<Node>> {
         let present = &self.list.nodes;
-        if present.is_empty() || !self.votes {
+        if !self.votes {
             return None;
+        }
+        if present.is_empty() {
+            return (self.eligible.len() >= LEAST).then(|| self.eligible.nodes().collect());
         }
         if self.eligible.len() < LEAST {
             return Some(BTreeSet::new());
@@ -239,25 +284,21 @@ impl Roster {
         if let Some(comes) = comes {
             return Some(present.iter().copied().chain([comes]).collect());
         }
-        let goes = present.iter().find(|node| !self.eligible.contains(**node)).filter(|_| present.len() > LEAST)?;
-        Some(present.iter().copied().filter(|node| node != goes).collect())
+        let goes = present.iter().find(|node| !self.eligible.contains(**node)).filter(|_| present.len() > LEAST);
+        match goes {
+            Some(goes) => Some(present.iter().copied().filter(|node| node != goes).collect()),
+            // After another list of the same voters those who abstain have nothing to fear any more.
+            None => present.iter().any(|node| self.abstains(*node)).then(|| present.clone()),
+        }
+    }
+
+    fn abstains(&self, node: Node) -> bool {
+        self.said(node).is_some_and(|roll| roll.votes && roll.abstains && roll.list == self.list)
     }
 
     /// A voter that is away, or does not vote, would only make majorities harder.
     fn may_come(&self, node: Node) -> bool {
         node == self.me || self.said(node).is_some_and(|roll| roll.votes)
-    }
-
-    fn agreed_next(&self, holds: bool, now: u64) -> Option<VoterList> {
-        let next = self.next_nodes()?;
-        let may = if self.list.founded { holds && self.check(now).is_ok() } else { self.is_first_of_unfounded() };
-        may.then(|| VoterList { number: self.list.number + 1, nodes: next, founded: self.list.founded })
-    }
-
-    /// Under a list that not all have known nobody has held a lease. It changes when all who are left agree.
-    fn is_first_of_unfounded(&self) -> bool {
-        let left: Vec<Node> = self.list.nodes.iter().copied().filter(|node| self.eligible.contains(*node)).collect();
-        left.first() == Some(&self.me) && left.iter().all(|node| self.knows(*node))
     }
 
     fn check(&self, now: u64) -> Result<(), VotersError> {
@@ -271,19 +312,33 @@ impl Roster {
         self.peers.get(&node)?.as_ref().map(|(roll, _)| roll)
     }
 
-    /// Returns whether a member is linked and knows the same list.
+    /// Returns whether a member is linked, votes and knows the same list.
     fn knows(&self, node: Node) -> bool {
-        node == self.me || self.said(node).is_some_and(|roll| roll.votes && roll.list.same(&self.list))
+        match node == self.me {
+            true => self.memory != Memory::Lost,
+            false => self.said(node).is_some_and(|roll| roll.votes && roll.list == self.list),
+        }
     }
 
     /// Returns the voters of the list.
     pub(super) fn voters(&self) -> Voters {
-        self.eligible.listed(&self.list.nodes, self.list.founded)
+        self.eligible.listed(&self.list.nodes)
     }
 
     /// Returns how many voters are linked and know the list, with this member.
     pub(super) fn linked(&self) -> usize {
         self.list.nodes.iter().filter(|node| self.knows(**node)).count()
+    }
+
+    /// Returns whether this member does not vote, since it does not know whether its list is the latest one.
+    pub(super) fn is_lost(&self) -> bool {
+        self.memory == Memory::Lost
+    }
+
+    /// Returns whether more than half of the members that may vote are linked, with this one.
+    pub(super) fn sees_most(&self) -> bool {
+        let is_linked = |node: &Node| *node == self.me || self.peers.contains_key(node);
+        self.eligible.nodes().filter(is_linked).count() >= self.eligible.majority()
     }
 
     /// Returns the members that may vote but keep the set from having a list.
@@ -292,10 +347,12 @@ impl Roster {
         self.eligible.nodes().filter(is_missing).collect()
     }
 
-    /// Forgets the list, because its majority is gone for good.
+    /// Begins again without a list, because the majority of the present one is gone for good.
     pub(super) fn give_up(&mut self, now: u64) {
-        let number = self.list.number + 1;
-        self.take(VoterList { number, ..VoterList::default() }, now);
+        let round = (self.list.epoch.round + 1).min(MAX_ROUND - 1);
+        let epoch = Ballot { round, node: self.me };
+        self.memory = Memory::Whole;
+        self.take(VoterList { epoch, number: self.list.number, nodes: BTreeSet::new() }, now);
     }
 
     /// Returns what is to be said now, and to whom.
@@ -303,42 +360,21 @@ impl Roster {
         if now < self.say_at {
             return None;
         }
-        let settled = match self.list.nodes.is_empty() {
-            true => self.eligible.len() < LEAST,
-            false => self.list.founded && self.list.nodes.iter().copied().eq(self.eligible.nodes()),
-        };
+        let settled = self.memory != Memory::Lost
+            && !self.is_choosing()
+            && match self.list.nodes.is_empty() {
+                true => self.eligible.len() < LEAST,
+                false => self.list.nodes.iter().copied().eq(self.eligible.nodes()),
+            };
         self.say_at = now + if settled { REPEAT_SETTLED } else { REPEAT };
-        let roll = Roll { list: self.list.clone(), eligible: self.eligible.digest(), votes: self.votes };
+        let votes = self.votes && self.memory != Memory::Lost;
+        let (list, next) = (self.list.clone(), self.next.clone());
+        let abstains = self.memory != Memory::Whole;
+        let roll = Roll { list, next, eligible: self.eligible.digest(), votes, abstains };
         Some((self.peers.keys().copied().collect(), roll))
     }
 
     pub(super) fn next_tick(&self) -> u64 {
         self.say_at
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn node(number: u8) -> Node {
-        Node([number; 8])
-    }
-
-    #[test]
-    fn rolls_and_files_come_back_as_they_were() {
-        let list = VoterList { number: 7, nodes: [node(1), node(2)].into(), founded: true };
-        assert_eq!(VoterList::unpack(&list.pack(6_000)), Ok((list.clone(), 6_000)));
-        let roll = Roll { list, eligible: u64::MAX - 1, votes: true };
-        let packed = roll.pack();
-        assert_eq!(Roll::unpack(&packed), Ok(Some(roll)));
-        assert_eq!(super::super::VoteMessage::unpack(&packed), Ok(None), "an earlier version passes it over");
-        for length in 0..packed.len() {
-            assert!(Roll::unpack(&packed.slice(..length)).is_err(), "{length} bytes");
-        }
-        let vote = super::super::VoteMessage { lease: "a".into(), voters: 1, vote: super::super::Vote::Who };
-        assert_eq!(Roll::unpack(&vote.pack()), Ok(None));
-        let many = VoterList { nodes: (0..100).map(node).collect(), ..VoterList::default() };
-        assert!(VoterList::unpack(&many.pack(1)).is_err());
     }
 }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::roster::{Roll, Roster, VoterList};
+use super::list::{Roll, SavedVoters};
+use super::roster::{LEAST, Roster};
 use super::{Ballot, LeaseAction, LeaseTimes, Leases, Mode, OncePolicy, VoteMessage, Voters};
 use crate::Node;
 use crate::fields::Malformed;
@@ -20,8 +21,11 @@ pub enum SetAction {
         /// What [`SetLeases::receive`] takes there.
         packed: Bytes,
     },
-    /// The list of voters is to be written down before what follows.
+    /// What this member knows and has promised of the voters is to be written down before what follows. If that fails, nothing of
+    /// it may be sent, and [`SetLeases::not_saved`] is to be called.
     Save(Bytes),
+    /// Another list of voters counts from now on.
+    NewVoters,
     /// This member holds the lease from now on.
     Taken {
         /// The lease.
@@ -45,8 +49,9 @@ pub struct LeaseStart {
     pub policy: OncePolicy,
     /// The option `cluster_lease_time`, in milliseconds.
     pub lease_time: u64,
-    /// The list that [`SetAction::Save`] had written down.
-    pub saved: Option<(VoterList, u64)>,
+    /// What [`SetAction::Save`] had written down. A file that came back from a backup counts as lost: it may be older than what this
+    /// member has promised since.
+    pub saved: Option<SavedVoters>,
     /// See [`Leases::new`].
     pub round: u64,
     /// See [`Leases::new`].
@@ -61,7 +66,7 @@ pub struct SetLeases {
     leases: Leases,
     /// The longest lease that may have been granted under the list that is written down.
     lease_time: u64,
-    saved: Option<(VoterList, u64)>,
+    saved: SavedVoters,
 }
 
 impl SetLeases {
@@ -69,12 +74,15 @@ impl SetLeases {
     pub fn new(start: LeaseStart, now: u64) -> SetLeases {
         let LeaseStart { me, policy, lease_time, saved, round, seed } = start;
         let votes = matches!(policy, OncePolicy::Auto | OncePolicy::Majority);
-        let (list, earlier) = saved.clone().unwrap_or_default();
+        let earlier = saved.as_ref().map_or(0, |saved| saved.lease_time);
         let times = LeaseTimes::new(lease_time).after(earlier);
-        let roster = Roster::new(me, votes, times, list, now);
+        let lease_time = lease_time.max(earlier);
+        let roster = Roster::new(me, votes, times, saved, now);
         let first = if policy == OncePolicy::Auto { OncePolicy::Available } else { policy };
         let leases = Leases::new(me, first, times, round, seed, now);
-        SetLeases { policy, roster, leases, lease_time: lease_time.max(earlier), saved }
+        // What is in the file is not written again, and neither is that there is nothing.
+        let saved = roster.saved(if earlier == 0 { lease_time } else { earlier });
+        SetLeases { policy, roster, leases, lease_time, saved }
     }
 
     /// Takes the members that may vote.
@@ -165,6 +173,16 @@ impl SetLeases {
         self.follow(Vec::new(), now)
     }
 
+    /// Takes note that [`SetAction::Save`] could not be carried out. It is asked for again before anything else is sent.
+    pub fn not_saved(&mut self) {
+        self.roster.set_unsaved(true);
+    }
+
+    /// Returns whether this member has lost what it knew of the voters, and does not vote before enough others have told it.
+    pub fn has_lost_voters(&self) -> bool {
+        self.roster.is_lost()
+    }
+
     /// Returns how leases are taken at the moment.
     pub fn mode(&self) -> Mode {
         self.leases.mode()
@@ -185,9 +203,9 @@ impl SetLeases {
         self.roster.linked()
     }
 
-    /// Returns whether each voter has known a list, before which nobody holds a lease by votes.
-    pub fn is_founded(&self) -> bool {
-        self.roster.list().founded
+    /// Returns whether enough members are linked for the set to take leases by rank before it has a list.
+    pub fn sees_most(&self) -> bool {
+        self.roster.sees_most()
     }
 
     /// Returns the members that may vote and do not: they are away, or their option `cluster_once` says so.
@@ -200,15 +218,19 @@ impl SetLeases {
         self.roster.consider(self.leases.held(VOTERS, now).is_some(), now);
         let (policy, voters) = self.by();
         actions.extend(self.leases.set_voters_by(policy, voters, now));
-        actions.extend(match self.roster.list().founded && self.roster.next_nodes().is_some() {
+        actions.extend(match self.roster.wants_to_propose() {
             true => self.leases.want(VOTERS, now),
             false => self.leases.release(VOTERS),
         });
         let mut all = Vec::new();
-        let known = (self.roster.list().clone(), self.lease_time);
-        if known.0.number > 0 && self.saved.as_ref() != Some(&known) {
-            all.push(SetAction::Save(known.0.pack(known.1)));
-            self.saved = Some(known);
+        let known = self.roster.saved(self.lease_time);
+        if self.saved != known || self.roster.is_unsaved() {
+            all.push(SetAction::Save(known.pack()));
+            if known.list.nodes != self.saved.list.nodes {
+                all.push(SetAction::NewVoters);
+            }
+            self.saved = known;
+            self.roster.set_unsaved(false);
         }
         if let Some((nodes, roll)) = self.roster.say(now) {
             let packed = roll.pack();
@@ -225,13 +247,22 @@ impl SetLeases {
 
     /// Returns how leases are to be taken, and who votes or has a rank.
     fn by(&self) -> (OncePolicy, Voters) {
+        let roster = &self.roster;
+        let has_list = !roster.list().nodes.is_empty();
         match self.policy {
-            OncePolicy::Auto if self.roster.list().nodes.is_empty() => {
-                (OncePolicy::Available, self.roster.eligible().clone())
+            OncePolicy::Available | OncePolicy::Off => (self.policy, roster.eligible().clone()),
+            OncePolicy::Auto if !has_list && self.may_rank() => (OncePolicy::Available, roster.eligible().clone()),
+            OncePolicy::Auto | OncePolicy::Majority if has_list && !roster.is_lost() => {
+                (OncePolicy::Majority, roster.voters())
             }
-            OncePolicy::Auto | OncePolicy::Majority => (OncePolicy::Majority, self.roster.voters()),
-            OncePolicy::Available | OncePolicy::Off => (self.policy, self.roster.eligible().clone()),
+            OncePolicy::Auto | OncePolicy::Majority => (OncePolicy::Majority, Voters::default()),
         }
+    }
+
+    /// Returns whether this member takes leases by rank while it knows no list. The others may have one that it has lost, or may
+    /// have chosen one that it has accepted.
+    fn may_rank(&self) -> bool {
+        !self.roster.is_choosing() && (self.roster.eligible().len() < LEAST || self.roster.sees_most())
     }
 }
 

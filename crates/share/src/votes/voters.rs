@@ -48,13 +48,10 @@ impl Voters {
         Voters::of(members.map(|(node, member)| (node, voter(member))).collect())
     }
 
-    /// Returns the voters with these nodes, with what is known of them here. Who is not among these voters may hold no lease, and
-    /// nobody may if `founded` is false.
-    pub(super) fn listed(&self, nodes: &BTreeSet<Node>, founded: bool) -> Voters {
-        let voter = |node: &Node| match self.voters.get(node) {
-            Some(known) => Voter { may_hold: known.may_hold && founded, ..known.clone() },
-            None => Voter { name: String::new(), may_hold: false },
-        };
+    /// Returns the voters with these nodes, with what is known of them here. Who is not among these voters may hold no lease.
+    pub(super) fn listed(&self, nodes: &BTreeSet<Node>) -> Voters {
+        let unknown = || Voter { name: String::new(), may_hold: false };
+        let voter = |node: &Node| self.voters.get(node).cloned().unwrap_or_else(unknown);
         Voters::of(nodes.iter().map(|node| (*node, voter(node))).collect())
     }
 

@@ -88,15 +88,20 @@ impl Worker {
             true => "cluster_secret",
             false => "the master key (master.pem) and the signing key, or set a cluster_secret,",
         };
+        let voters = self.voters_to_forget(node);
         let first: Vec<Value> = accepted.iter().take(MOST_NAMED).map(|id| id.as_str().into()).collect();
-        Ok(map! {
+        let mut removed = map! {
             "removed" => called, "node" => format!("{node:?}"),
             "accepted_keys" => map! { "count" => accepted.len(), "first" => first },
             "next" => format!(
                 "change {proof} on all masters that are left: who has it comes back with a new member key. Look through the keys \
                  that the removed master accepted, if you do not trust it any more"
             ),
-        })
+        };
+        if let Some(voters) = voters {
+            removed.insert("voters", voters);
+        }
+        Ok(removed)
     }
 
     /// Returns the member that is meant by a name or a node.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::super::list::{Memory, NextList};
 use super::*;
 use crate::member::{Member, Role};
 use crate::votes::testing;
@@ -33,6 +34,16 @@ struct Set {
     linked: BTreeSet<(u8, u8)>,
     now: u64,
     boots: u64,
+    /// Which list each number was given to.
+    numbers: BTreeMap<(Ballot, u64), BTreeSet<Node>>,
+    storm: Option<Storm>,
+}
+
+/// What may go wrong with messages, disks and processes.
+struct Storm {
+    random: StdRng,
+    flying: BTreeMap<(u64, u64), (u8, u8, Bytes)>,
+    sent: u64,
 }
 
 impl Set {
@@ -46,6 +57,8 @@ impl Set {
             linked: BTreeSet::new(),
             now: 1_000,
             boots: 0,
+            numbers: BTreeMap::new(),
+            storm: None,
         };
         members.iter().for_each(|member| set.join(*member, members));
         set
@@ -58,7 +71,7 @@ impl Set {
 
     fn start(&mut self, member: u8) {
         self.boots += 1;
-        let saved = self.saved.get(&member).map(|saved| VoterList::unpack(saved).expect("as it was written"));
+        let saved = self.saved.get(&member).map(|saved| SavedVoters::unpack(saved).expect("as it was written"));
         let (me, policy, round) = (node(member), self.policy, self.now << 16);
         let start = LeaseStart { me, policy, lease_time: 6_000, saved, round, seed: self.boots };
         let mut leases = SetLeases::new(start, self.now);
@@ -98,6 +111,10 @@ impl Set {
         let (down, up): (Vec<_>, Vec<_>) =
             (self.linked.difference(&wanted).copied().collect(), wanted.difference(&self.linked).copied().collect());
         self.linked = wanted;
+        if let Some(storm) = &mut self.storm {
+            // Nothing of one link arrives over the next.
+            storm.flying.retain(|_, (from, to, _)| !down.contains(&(*from, *to)));
+        }
         for (one, other) in down {
             if self.running.contains_key(&one) {
                 self.one(one, |leases, now| leases.link(node(other), false, now));
@@ -127,17 +144,55 @@ impl Set {
 
     fn carry_out(&mut self, member: u8, actions: Vec<SetAction>) {
         for action in actions {
-            match action {
-                SetAction::Save(packed) => drop(self.saved.insert(member, packed)),
-                SetAction::Send { to, packed } => {
-                    let to = to.0[0];
-                    let allowed = self.known.get(&to).is_some_and(|known| known.contains(&member));
-                    if allowed && self.linked.contains(&(member, to)) {
-                        self.one(to, |leases, now| leases.receive(node(member), &packed, now).expect("well formed"));
-                    }
-                }
-                SetAction::Taken { .. } | SetAction::Lost { .. } => {}
+            if self.fails(100) {
+                return self.stop(member);
             }
+            match action {
+                SetAction::Save(_) if self.fails(10) => {
+                    return self.running.get_mut(&member).into_iter().for_each(SetLeases::not_saved);
+                }
+                SetAction::Save(packed) => {
+                    let list = SavedVoters::unpack(&packed).expect("as it was packed").list;
+                    let known = self.numbers.entry((list.epoch, list.number)).or_insert_with(|| list.nodes.clone());
+                    assert_eq!(known, &list.nodes, "two lists have the number {}", list.number);
+                    self.saved.insert(member, packed);
+                }
+                SetAction::Send { to, packed } => self.send(member, to.0[0], packed),
+                SetAction::NewVoters | SetAction::Taken { .. } | SetAction::Lost { .. } => {}
+            }
+        }
+    }
+
+    /// Returns whether something that may fail does, one time in so many.
+    fn fails(&mut self, often: u32) -> bool {
+        self.storm.as_mut().is_some_and(|storm| storm.random.random_ratio(1, 20 * often))
+    }
+
+    fn send(&mut self, from: u8, to: u8, packed: Bytes) {
+        if !self.linked.contains(&(from, to)) {
+            return;
+        }
+        let Some(storm) = &mut self.storm else { return self.deliver(from, to, &packed) };
+        if storm.random.random_ratio(19, 20) {
+            let delay = if storm.random.random_ratio(1, 10) { 2_000 } else { 100 };
+            storm.sent += 1;
+            let at = self.now + storm.random.random_range(0..=delay);
+            storm.flying.insert((at, storm.sent), (from, to, packed));
+        }
+    }
+
+    fn deliver(&mut self, from: u8, to: u8, packed: &Bytes) {
+        if self.known.get(&to).is_some_and(|known| known.contains(&from)) {
+            self.one(to, |leases, now| leases.receive(node(from), packed, now).expect("well formed"));
+        }
+    }
+
+    fn arrive(&mut self) {
+        while let Some(storm) = &mut self.storm
+            && let Some(first) = storm.flying.first_entry().filter(|first| first.key().0 <= self.now)
+        {
+            let (from, to, packed) = first.remove();
+            self.deliver(from, to, &packed);
         }
     }
 
@@ -145,8 +200,9 @@ impl Set {
         let end = self.now + time;
         while self.now < end {
             self.now += 20;
+            self.arrive();
             for member in self.running.keys().copied().collect::<Vec<_>>() {
-                if self.running[&member].next_tick() <= self.now {
+                if self.running.get(&member).is_some_and(|leases| leases.next_tick() <= self.now) {
                     self.one(member, SetLeases::tick);
                 }
             }
@@ -154,6 +210,28 @@ impl Set {
             let by_votes = self.holders().into_iter().filter(|holder| self.running[holder].mode() == Mode::Majority);
             assert!(by_votes.count() <= 1, "at {}: {:?} hold the lease", self.now, self.holders());
         }
+    }
+
+    /// Starts a member again whose file is lost.
+    fn lose(&mut self, member: u8) {
+        self.stop(member);
+        self.saved.remove(&member);
+        self.start(member);
+    }
+
+    /// Returns how many voters run that may choose the next list.
+    fn remembering(&self) -> usize {
+        let remembers = |member: &&u8| {
+            let saved = self.saved.get(*member).and_then(|saved| SavedVoters::unpack(saved).ok());
+            saved.is_some_and(|saved| saved.memory == Memory::Whole && saved.list.nodes.contains(&node(**member)))
+        };
+        self.running.keys().filter(remembers).count()
+    }
+
+    /// Returns whether all have their files and keep nothing back.
+    fn all_remember(&self) -> bool {
+        let remembers = |saved: &Bytes| SavedVoters::unpack(saved).is_ok_and(|saved| saved.memory == Memory::Whole);
+        self.running.keys().all(|member| self.saved.contains_key(member)) && self.saved.values().all(remembers)
     }
 
     fn holders(&self) -> Vec<u8> {
@@ -247,10 +325,9 @@ fn voters_come_and_go_one_at_a_time_and_below_three_leases_go_by_rank() {
     set.join(4, &[1, 2, 3, 4, 5]);
     set.join(5, &[1, 2, 3, 4, 5]);
     set.know(&[1, 2, 3, 4, 5]);
-    set.pass(100);
-    assert_eq!(set.lists(), [vec![1, 2, 3]].into(), "those who come hear which list counts");
     set.pass(4_000);
-    assert_eq!(set.lists(), [vec![1, 2, 3, 4]].into());
+    let (lists, four) = (set.lists(), [[1, 2, 3, 4], [1, 2, 3, 5]]);
+    assert!(lists.len() == 1 && four.iter().any(|four| lists.contains(&four[..])), "one at a time: {lists:?}");
     set.pass(12_000);
     assert_eq!(set.lists(), [vec![1, 2, 3, 4, 5]].into());
     // A dead one is replaced by another before it goes.
@@ -301,57 +378,127 @@ fn a_list_whose_majority_is_gone_for_good_is_forgotten_when_somebody_says_so() {
     assert_eq!((set.holders(), set.modes()), (vec![1], vec![Mode::Available]));
 }
 
-/// Members join, leave, restart and are cut off from each other, at random.
+#[test]
+fn a_voter_that_lost_its_file_votes_when_the_others_have_told_it_and_chooses_from_the_next_list_on() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2, 3]);
+    set.pass(10_000);
+    let lost = [1, 2, 3].into_iter().find(|member| !set.holders().contains(member)).expect("one does not hold it");
+    let others: Vec<u8> = [1, 2, 3].into_iter().filter(|member| *member != lost).collect();
+    set.part(&[lost], &others);
+    set.lose(lost);
+    set.pass(30_000);
+    assert_eq!(set.holders().len(), 1, "alone it may not even go by rank");
+    assert!(others.contains(&set.holders()[0]));
+    // It hears from one that it is a voter. That is not enough.
+    set.cut.remove(&(lost.min(others[0]), lost.max(others[0])));
+    set.part(&[others[0]], &[others[1]]);
+    set.pass(30_000);
+    assert_eq!((set.holders(), set.running[&lost].has_lost_voters()), (vec![], true));
+    set.heal();
+    set.pass(30_000);
+    assert_eq!((set.holders().len(), set.all_remember()), (1, true));
+}
+
+#[test]
+fn voters_that_lost_their_files_together_wait_for_a_person() {
+    let mut set = Set::new(OncePolicy::Majority, &[1, 2, 3]);
+    set.pass(10_000);
+    set.lose(1);
+    set.lose(2);
+    set.pass(60_000);
+    assert_eq!(set.holders(), Vec::<u8>::new());
+    set.one(3, SetLeases::forget_voters);
+    set.pass(20_000);
+    assert_eq!((set.lists(), set.holders().len()), ([vec![1, 2, 3]].into(), 1));
+}
+
+#[test]
+fn what_was_accepted_when_the_first_list_was_made_is_finished_by_those_who_are_left() {
+    let mut set = Set::new(OncePolicy::Auto, &[1, 2, 3]);
+    // The third one has accepted the list, and nobody knows that it was chosen.
+    let accepted = (Ballot { round: 1, node: node(3) }, [1, 2, 3].map(node).into());
+    let next = NextList { promised: accepted.0, accepted: Some(accepted) };
+    let mut set = {
+        set.running.clear();
+        set.saved = [(3, SavedVoters { next, lease_time: 6_000, ..SavedVoters::default() }.pack())].into();
+        set.numbers.clear();
+        set.linked.clear();
+        set
+    };
+    set.know(&[2, 3]);
+    set.join(2, &[2, 3]);
+    set.join(3, &[2, 3]);
+    set.pass(60_000);
+    assert_eq!((set.lists(), set.holders()), ([vec![]].into(), vec![2]));
+    assert_eq!(set.numbers.keys().map(|(_, number)| *number).max(), Some(2));
+}
+
+/// Members join, leave, crash, restart with their files or without, and are cut off from each other, over a network and on disks
+/// that fail.
 #[test]
 fn by_votes_no_two_members_hold_a_lease_however_the_set_changes() {
-    for seed in 0..4 {
-        let mut random = StdRng::seed_from_u64(seed);
-        let mut set = Set::new(OncePolicy::Majority, &[1, 2, 3]);
-        let mut members = BTreeSet::from([1, 2, 3]);
-        for _ in 0..30 {
-            let some = random.random_range(1..=6);
-            match random.random_range(0..8) {
-                0 if !members.contains(&some) && !set.saved.contains_key(&some) => {
-                    members.insert(some);
-                    set.join(some, &members.iter().copied().collect::<Vec<_>>());
-                }
-                1 if members.len() > 3 && set.lists() == [members.iter().copied().collect()].into() => {
-                    members.remove(&some);
-                }
-                2 => set.stop(some),
-                3 if members.contains(&some) => {
-                    set.stop(some);
-                    set.start(some);
-                }
-                4 | 5 => {
-                    let (one, other): (Vec<u8>, Vec<u8>) = (1..=6).partition(|_| random.random());
-                    set.part(&one, &other);
-                }
-                _ => set.heal(),
-            }
-            for member in set.running.keys().copied().collect::<Vec<_>>() {
-                if random.random_ratio(2, 3) {
-                    set.hear_of(member, &members.iter().copied().collect::<Vec<_>>());
-                }
-            }
-            set.pass(random.random_range(100..9_000));
-        }
-        set.heal();
-        for member in members.clone() {
-            if !set.running.contains_key(&member) {
-                set.start(member);
+    for seed in 0..STORMS {
+        storm(seed);
+    }
+}
+
+const STORMS: u64 = 40;
+
+fn storm(seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut set = Set::new(OncePolicy::Majority, &[1, 2, 3]);
+    set.storm = Some(Storm { random: StdRng::seed_from_u64(!seed), flying: BTreeMap::new(), sent: 0 });
+    let mut members = BTreeSet::from([1, 2, 3]);
+    for _ in 0..40 {
+        change(&mut set, &mut members, &mut random);
+        for member in set.running.keys().copied().collect::<Vec<_>>() {
+            if random.random_ratio(2, 3) {
+                set.hear_of(member, &members.iter().copied().collect::<Vec<_>>());
             }
         }
-        let all: Vec<u8> = members.iter().copied().collect();
-        set.running
-            .keys()
-            .copied()
-            .filter(|member| !members.contains(member))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .for_each(|gone| set.stop(gone));
-        set.know(&all);
-        set.pass(90_000);
-        assert_eq!((set.lists(), set.holders().len()), ([all].into(), 1), "seed {seed}");
+        let time = if random.random() { 9_000 } else { 1_500 };
+        set.pass(random.random_range(20..time));
+    }
+    set.storm = None;
+    set.heal();
+    let gone: Vec<u8> = set.running.keys().copied().filter(|member| !members.contains(member)).collect();
+    gone.into_iter().for_each(|gone| set.stop(gone));
+    for member in members.clone() {
+        if !set.running.contains_key(&member) {
+            set.start(member);
+        }
+    }
+    let all: Vec<u8> = members.iter().copied().collect();
+    set.know(&all);
+    set.pass(120_000);
+    if set.remembering() < set.running[&all[0]].voters().majority() {
+        // With those that are gone, too few are left that know what they have promised.
+        set.one(all[0], SetLeases::forget_voters);
+        set.pass(60_000);
+    }
+    assert_eq!((set.lists(), set.holders().len()), ([all].into(), 1), "seed {seed}");
+}
+
+fn change(set: &mut Set, members: &mut BTreeSet<u8>, random: &mut StdRng) {
+    let some = random.random_range(1..=6);
+    match random.random_range(0..9) {
+        0 if !members.contains(&some) && !set.known.contains_key(&some) => {
+            members.insert(some);
+            set.join(some, &members.iter().copied().collect::<Vec<_>>());
+        }
+        1 if members.len() > 3 && set.lists() == [members.iter().copied().collect()].into() => {
+            members.remove(&some);
+        }
+        2 => set.stop(some),
+        3 if members.contains(&some) => {
+            set.stop(some);
+            set.start(some);
+        }
+        4 if members.contains(&some) && set.all_remember() => set.lose(some),
+        5 | 6 => {
+            let (one, other): (Vec<u8>, Vec<u8>) = (1..=6).partition(|_| random.random());
+            set.part(&one, &other);
+        }
+        _ => set.heal(),
     }
 }
