@@ -50,6 +50,10 @@ impl Keys {
 
 impl KeyBook for Keys {
     fn sign_in(&self, offer: &Offer<'_>) -> Result<AuthOutcome, Undecided> {
+        if crate::witness::is_witness(&self.stores.config) {
+            // After this a minion tries its other masters.
+            return Ok(AuthOutcome::Full);
+        }
         let Offer { id, public, grains, peer } = *offer;
         let applicant = Applicant { id, public_key: public, autosign_grains: grains, address: Some(peer) };
         self.admission.admit(&applicant, |id| self.seats(id), self.stores.rt.now()).map_err(|error| {

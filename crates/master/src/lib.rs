@@ -39,6 +39,7 @@ mod state;
 mod stores;
 mod users;
 mod watch;
+mod witness;
 
 use std::sync::Arc;
 use std::time::Duration;

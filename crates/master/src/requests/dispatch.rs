@@ -35,6 +35,7 @@ use super::{Answer, MasterRequest, nothing, sign_in};
 use crate::Shared;
 use crate::awaiting::{self, Awaiting};
 use crate::logins::{Attempt, Login};
+use crate::witness;
 
 /// Takes requests and answers them.
 pub struct Dispatcher {
@@ -485,10 +486,15 @@ impl Dispatcher {
                     None => self.handle_clear(load, None, peer),
                 }
             }
-            Ok(Opened::SignIn(request)) => match sign_in::sign_in(&self.shared, &request, peer) {
-                (answer, Some(time)) => Step::Await(Box::new(request), time, answer),
-                (answer, None) => Step::Done(Some(answer)),
-            },
+            Ok(Opened::SignIn(request)) => {
+                if witness::is_witness(&self.shared.stores.config) {
+                    self.refusals.note(peer.ip(), None, witness::NO_SIGN_IN);
+                }
+                match sign_in::sign_in(&self.shared, &request, peer) {
+                    (answer, Some(time)) => Step::Await(Box::new(request), time, answer),
+                    (answer, None) => Step::Done(Some(answer)),
+                }
+            }
         }
     }
 

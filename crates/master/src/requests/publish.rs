@@ -11,6 +11,7 @@ use crate::credentials::{self, Caller, Kind};
 use crate::jobs::publish::{ReturnReader, hold, publish_permitted};
 use crate::open_jobs::Target;
 use crate::users::Grant;
+use crate::witness;
 
 /// Always allowed, because `salt` uses it to ask minions that have not returned.
 const FREE: &str = "saltutil.find_job";
@@ -45,6 +46,10 @@ pub fn handle(ask: MasterRequest) -> Answer {
             functions.join(",")
         );
         return refusal("AuthorizationError", "Authorization error occurred.").into();
+    }
+    if witness::is_witness(&shared.stores.config) {
+        warn!("{} may not publish {}: {}", caller.name(), functions.join(","), witness::NO_JOBS);
+        return refusal("PublishError", witness::NO_JOBS).into();
     }
     take_list_of_syndic(&mut caller, &mut load);
     let target = Target::of(&load);

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use share::duties::{Occasion, Skipped};
+use share::member::Role;
 use share::votes::{Ballot, ClaimError, Mode};
 use share::{Record, Stamp};
 use tokio::sync::oneshot;
@@ -61,6 +62,9 @@ impl Worker {
         let (lease, now) = (format!("{PREFIX}{name}"), self.now());
         if name.is_empty() || name.len() > LONGEST_NAME {
             return drop(answer.send(Err(format!("a name of 1 to {LONGEST_NAME} bytes is needed"))));
+        }
+        if self.settings.role != Role::Master {
+            return drop(answer.send(Err("this master is a witness and runs nothing: ask the others".to_owned())));
         }
         let asker = Asker::Program(answer);
         if let Some(run) = self.once.named.0.get(&lease) {

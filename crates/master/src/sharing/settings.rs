@@ -48,9 +48,6 @@ pub struct Settings {
 impl Settings {
     /// Takes the options, and reads the keys that prove to others that this master belongs to the set.
     pub async fn new(cluster: &Cluster, stores: &Stores) -> Result<Settings, Error> {
-        if cluster.role == ClusterRole::Witness {
-            return Err(Error::NotSharing("cluster_role: witness is not supported yet: use master".to_owned()));
-        }
         let (config, rt) = (&stores.config, &stores.rt);
         let texts = |all: &[config::MasterAddress]| all.iter().map(ToString::to_string).collect();
         let keep_jobs = config.jobs.keep_jobs_seconds.as_millis() as u64;

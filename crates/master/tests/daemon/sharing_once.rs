@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use channel::client::SignIn;
+use crypto::PrivateKey;
 use event::Listening;
 use value::{Map, Value, list, map};
 
-use crate::common::{Master, event, free_port};
-use crate::sharing::{Pair, ask, linked};
+use crate::common::{Master, event, free_port, jobs};
+use crate::sharing::{Pair, ask, becomes, linked};
 
 /// Starts two masters with this job.
 async fn start(pair: &Pair, job: &Map) -> (Master, Master) {
@@ -233,6 +235,42 @@ async fn a_master_that_is_left_alone_for_good_goes_on_when_a_person_has_said_so(
     says_of_once(&left, "available").await;
     holds(&left, true).await;
     left.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_witness_one_of_two_masters_goes_on_and_the_witness_serves_nobody() {
+    let trio = Trio([free_port(), free_port(), free_port()]);
+    let mut masters = vec![Master::start(trio.options(0)).await, Master::start(trio.options(1)).await];
+    let mut options = trio.options(2);
+    options.insert("cluster_role", "witness");
+    let witness = Master::start(options).await;
+    for master in masters.iter().chain([&witness]) {
+        says_of_once(master, "majority: 3 of 3 voters").await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let minion = witness.channel("web1", PrivateKey::generate(2048).unwrap(), directory.path());
+    assert!(matches!(minion.sign_in().await, Ok(SignIn::Full)));
+    assert!(!witness.path("pki/minions_pre/web1").exists());
+    let refused = witness.publish("*", "test.ping").await;
+    assert!(refused.to_string().contains("publish the job on another master"), "{refused}");
+    let refused = ask(&witness, map! { "what" => "begin_once", "name" => "backup" }).await;
+    assert!(refused.to_string().contains("this master is a witness"), "{refused}");
+    // It has the keys, and no jobs.
+    let minion = masters[0].channel("web1", PrivateKey::generate(2048).unwrap(), directory.path());
+    assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));
+    becomes(&witness, "web1", &["minions_pre"]).await;
+    masters[0].accept("web1");
+    becomes(&witness, "web1", &["minions"]).await;
+    let published = masters[0].publish("web1", "test.ping").await;
+    let jid = published.get("load").and_then(|load| load.get("jid")).map(Value::to_string).unwrap_or_default();
+    let first = masters.remove(holder(&masters).await);
+    first.stop().await;
+    assert_eq!(holder(&masters).await, 0);
+    says_of_once(&masters[0], "majority: 2 of 3 voters").await;
+    assert!(!jid.is_empty() && jobs(&witness).load(&jid).unwrap().is_none(), "{published}");
+    for master in masters.into_iter().chain([witness]) {
+        master.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
