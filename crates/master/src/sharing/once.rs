@@ -151,7 +151,7 @@ pub fn policy(once: config::Once) -> OncePolicy {
 
 impl Worker {
     fn lease_start(&self) -> LeaseStart {
-        self.settings.lease_start(self.model.node(), self.model.last_time(), self.shared.stores.rt.below(u64::MAX))
+        self.settings.lease_start(self.model.node(), self.model.last_time(), &self.shared.stores.rt)
     }
 
     /// Takes over which runs the claims name, and begins to take leases.

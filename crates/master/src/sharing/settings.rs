@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use config::{Cluster, ClusterRole, Master};
 use crypto::MemberKey;
 use keys::{MasterKeyOptions, MasterKeys};
 use links::{Credentials, Options, Secret};
+use rt::Rt;
 use share::member::Role;
 use share::votes::{LeaseStart, OncePolicy};
 use share::{Class, Classes, Node};
@@ -81,8 +82,11 @@ impl Settings {
     }
 
     /// Returns how the leases of this member start. `last` is the highest time of its stamps.
-    pub fn lease_start(&self, me: Node, last: u64, seed: u64) -> LeaseStart {
-        LeaseStart { me, policy: self.once, lease_time: self.lease_time, saved: None, round: last, seed }
+    pub fn lease_start(&self, me: Node, last: u64, rt: &Rt) -> LeaseStart {
+        let now = rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        // A member that has no stamps yet begins at the present as well: rounds of others far ahead of its own would not count.
+        let (round, seed) = (last.max(now << 16), rt.below(u64::MAX));
+        LeaseStart { me, policy: self.once, lease_time: self.lease_time, saved: None, round, seed }
     }
 
     /// Returns the settings of the links.

@@ -145,7 +145,7 @@ impl Worker {
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
         let started = Instant::now();
-        let start = settings.lease_start(model.node(), model.last_time(), shared.stores.rt.below(u64::MAX));
+        let start = settings.lease_start(model.node(), model.last_time(), &shared.stores.rt);
         let voters = VotersFile::beside(model.records().inner().path());
         let once = Once::new(start, crate::schedule::duties(&shared.stores.config), voters, STARTED);
         Worker {
