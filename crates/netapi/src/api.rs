@@ -10,7 +10,7 @@ use store::tokens::TokenStore;
 use tokio::time::Instant;
 use value::{Map, Value, map};
 
-use crate::body_room::BodyRoom;
+use crate::body_room::BodyRooms;
 use crate::failure::Failure;
 use crate::figures::Figures;
 use crate::health::LastAnswer;
@@ -37,8 +37,8 @@ const HOOK_SECONDS: u32 = 10;
 pub struct Api {
     /// The options.
     pub options: Options,
-    /// The memory for bodies of clients that have not logged in.
-    pub body_room: BodyRoom,
+    /// The memory for bodies.
+    pub body_rooms: BodyRooms,
     /// The link to the master.
     pub link: Arc<Link>,
     access: Mutex<Arc<Access>>,
@@ -88,7 +88,7 @@ impl Api {
         Api {
             link: Arc::new(Link::new(rt.clone(), config, options.runner_timeout)),
             access: Mutex::new(Arc::new(config.into())),
-            body_room: BodyRoom::new(),
+            body_rooms: BodyRooms::new(options.most_body),
             options,
             sessions: Mutex::default(),
             session_files: SessionFiles::new(&config.paths.cachedir),

@@ -15,6 +15,7 @@ use wire::envelope::Envelope;
 const SOON: usize = 1;
 const LOGINS: usize = 3;
 const LONG: usize = 4;
+const FLEET: usize = 2;
 
 /// What kind of answer a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ enum Kind {
     Soon,
     /// One that takes a second if the login is wrong.
     Login,
+    /// One for which the master may look at many files, or match a target.
+    Fleet,
     /// One that may take as long as a function.
     Long,
 }
@@ -31,6 +34,7 @@ enum Kind {
 pub struct Lanes {
     soon: Lane,
     logins: Lane,
+    fleet: Lane,
     long: Lane,
 }
 
@@ -38,7 +42,7 @@ impl Lanes {
     /// Creates them, without connecting.
     pub fn new(rt: &Rt, settings: &RequestPortSettings) -> Self {
         let lane = |ports| Lane::new(rt, settings, ports);
-        Lanes { soon: lane(SOON), logins: lane(LOGINS), long: lane(LONG) }
+        Lanes { soon: lane(SOON), logins: lane(LOGINS), fleet: lane(FLEET), long: lane(LONG) }
     }
 
     /// Sends a request and waits for the answer.
@@ -49,6 +53,7 @@ impl Lanes {
         let lane = match kind(&load) {
             Kind::Soon => &self.soon,
             Kind::Login => &self.logins,
+            Kind::Fleet => &self.fleet,
             Kind::Long => &self.long,
         };
         lane.ask(load, timeout).await
@@ -70,8 +75,8 @@ fn kind(load: &Map) -> Kind {
     match load.get_str("cmd") {
         // First: strangers send wrong logins, and long functions are those of users.
         _ if login(load).is_some() => Kind::Login,
-        // The master may have to look at many files for its answer.
-        Some("runner" | "wheel" | "saltern_status") => Kind::Long,
+        Some("saltern_status") => Kind::Fleet,
+        Some("runner" | "wheel") => Kind::Long,
         _ => Kind::Soon,
     }
 }
@@ -126,8 +131,8 @@ mod tests {
         let publish = |proof: &Map| kind(&map! { "cmd" => "publish", "kwargs" => proof.clone() });
         assert_eq!((publish(&token), publish(&login)), (Kind::Soon, Kind::Login));
         assert_eq!((of("get_token", &token), of("mk_token", &login)), (Kind::Soon, Kind::Login));
-        for cmd in ["runner", "wheel", "saltern_status"] {
-            assert_eq!((of(cmd, &token), of(cmd, &login)), (Kind::Long, Kind::Login));
+        for (cmd, own) in [("runner", Kind::Long), ("wheel", Kind::Long), ("saltern_status", Kind::Fleet)] {
+            assert_eq!((of(cmd, &token), of(cmd, &login)), (own, Kind::Login));
         }
         let both = map! { "eauth" => "pam", "token" => "aa" };
         assert_eq!(publish(&both), Kind::Soon);

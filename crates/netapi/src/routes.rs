@@ -80,7 +80,10 @@ pub fn router(api: Arc<Api>) -> Router {
         let path = request.uri().path().get(below..).unwrap_or_default().to_owned();
         crate::v1::serve(api, path, request)
     };
-    routes = routes.route(&format!("{}/v1/{{*rest}}", options.prefix), any(v1));
+    // The bare path, too: whoever asks for `/v1` expects a problem and no page.
+    for path in ["/v1", "/v1/{*rest}"] {
+        routes = routes.route(&format!("{}{path}", options.prefix), any(v1));
+    }
     if options.console {
         let page = |State(api): State<Arc<Api>>, request: Request| console::serve(api, String::new(), request);
         let pages = |State(api): State<Arc<Api>>, Path(rest): Path<String>, request: Request| {
@@ -258,9 +261,9 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
         return Err(Failure::new(403, "A page of another site may not log in (cors_origin does not name it)"));
     }
     let (parts, body) = request.into_parts();
-    let room = caller.is_none().then_some(&api.body_room);
+    let room = api.body_rooms.of(caller.as_ref().map(|caller| &caller.session));
     // Kept as long as the body.
-    let (body, _kept) = read_body(&parts.headers, body, api.options.most_body, room).await?;
+    let (body, _kept) = read_body(&parts.headers, body, api.options.most_body, &room).await?;
     let path = parts.uri.path().to_owned();
     let asked = Asked { method: parts.method, path, rest, headers: parts.headers, body, caller, address };
     let reply = CLIENT.scope(address, handlers::handle(api, resource, &asked)).await?;
@@ -309,7 +312,7 @@ pub fn provenance(headers: &HeaderMap) -> Provenance<'_> {
     }
 }
 
-/// Reads the body of a request. `room` is there for clients that have not logged in.
+/// Reads the body of a request into the room of its client.
 ///
 /// # Errors
 /// When it is too large, takes too long, or cannot be read.
@@ -317,7 +320,7 @@ pub async fn read_body(
     headers: &HeaderMap,
     body: Body,
     most: usize,
-    room: Option<&BodyRoom>,
+    room: &BodyRoom,
 ) -> Result<(Bytes, Kept), Failure> {
     if let Some(coding) = text(headers, "content-encoding").filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(Failure::new(415, format!("Bodies in the coding '{coding}' are not read")));
@@ -338,9 +341,7 @@ pub async fn read_body(
                 }
             })?;
             let Ok(part) = frame.into_data() else { continue };
-            if let Some(room) = room {
-                room.keep(&mut kept, bytes.len() + part.len())?;
-            }
+            room.keep(&mut kept, bytes.len() + part.len())?;
             bytes.extend_from_slice(&part);
         }
         Ok((bytes.freeze(), kept))

@@ -116,6 +116,9 @@ pub trait Jobs: Send + Sync {
     /// Returns the id and publication of every job, in no particular order. Unreadable jobs are skipped with a warning.
     fn all(&self) -> Result<Vec<(String, Map)>>;
 
+    /// Returns the id of every job, in no particular order, without reading more of the jobs.
+    fn ids(&self) -> Result<Vec<String>>;
+
     /// Removes jobs older than `keep` (option `keep_jobs_seconds`), and directories that are not jobs. A `keep` of zero
     /// keeps all.
     fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned>;
@@ -375,6 +378,14 @@ impl JobCache {
             jobs.extend(more.into_iter().filter(|(jid, _)| !known.contains(jid)));
         }
         Ok(jobs)
+    }
+
+    /// Like [`Jobs::ids`]. A job in both stores is there twice.
+    pub fn ids(&self) -> Result<Vec<String>> {
+        let (first, other) = self.both()?;
+        let mut ids = first.ids()?;
+        ids.extend(other.map(Jobs::ids).transpose()?.unwrap_or_default());
+        Ok(ids)
     }
 
     /// See [`Jobs::clean`].

@@ -88,11 +88,10 @@ pub fn everything_allowed(list: &[Value], request: &Publication, checker: &Check
 ///
 /// Otherwise minions that publish through their master could learn pillar values by globbing.
 pub fn pillar_is_exact(request: &Publication, checker: &Checker) -> bool {
-    let exact = match request.kind {
-        TargetType::Pillar | TargetType::PillarPcre => TargetType::PillarExact,
-        TargetType::Compound => TargetType::CompoundPillarExact,
-        _ => return true,
-    };
+    let exact = request.kind.with_exact_pillar();
+    if exact == request.kind {
+        return true;
+    }
     let matched = |kind| matched(checker, request.target, kind, request.delimiter);
     // Both must be known; a target that is too expensive counts as guessing.
     let (Some(exact), Some(matched)) = (matched(exact), matched(request.kind)) else { return false };

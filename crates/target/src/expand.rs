@@ -86,6 +86,11 @@ impl<'a> Checker<'a> {
         Checker { minions, nodegroups, data_cache, budget: Budget::default(), unavailable: Cell::new(false) }
     }
 
+    /// Returns the same checker with another budget.
+    pub fn within(self, budget: Budget) -> Self {
+        Checker { budget, ..self }
+    }
+
     /// Returns the minions that should answer a publication. An invalid target matches none, and the reason is returned.
     pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Result<Expected, Error> {
         self.expand(target, kind, delimiter, true)

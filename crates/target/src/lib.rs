@@ -92,6 +92,15 @@ impl TargetType {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
+    /// Returns the type that compares pillar exactly, so that nobody can guess its values with patterns.
+    pub fn with_exact_pillar(self) -> Self {
+        match self {
+            TargetType::Pillar | TargetType::PillarPcre => TargetType::PillarExact,
+            TargetType::Compound => TargetType::CompoundPillarExact,
+            other => other,
+        }
+    }
+
     /// Returns whether matching needs grains or pillar, which a master knows only from its cache.
     pub fn needs_data(self) -> bool {
         !matches!(self, TargetType::Glob | TargetType::List | TargetType::Pcre)

@@ -184,8 +184,10 @@ fn consoles_see_what_users_may_see() {
         let (_, rest) = get(&fred, "/v1/minions?after=web1&target=web*")?;
         ensure!(rest["minions"][0]["id"] == "web2" && rest["next"].is_null(), "{rest}");
 
-        let (_, seen) = post(&wilma, "/v1/preview", json!({"tgt": "*", "fun": "test.ping"}))?;
-        ensure!(seen["minions"] == json!(["web1"]) && seen["allowed"] == true, "{seen}");
+        for (tgt, allowed) in [("web1", true), ("*", false)] {
+            let (_, seen) = post(&wilma, "/v1/preview", json!({"tgt": tgt, "fun": "test.ping"}))?;
+            ensure!(seen["minions"] == json!(["web1"]) && seen["allowed"] == allowed, "{seen}");
+        }
         let (status, refused) = post(&wilma, "/v1/jobs", json!({"tgt": "*", "fun": "test.ping"}))?;
         ensure!(status == 403, "{refused}");
 

@@ -6,7 +6,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use wire::Jid;
 
 use super::Refused;
 use super::tally::Tally;
@@ -21,6 +23,9 @@ const MOST_HEARD: usize = 10_000;
 /// The most jobs whose returns are counted, and the most ids of minions in these counts.
 const MOST_TALLIES: usize = 2048;
 const MOST_MISSING: usize = 500_000;
+
+/// How far clocks may differ. Later ids are not listed: they would stay above all others.
+const AHEAD: Duration = Duration::from_secs(60 * 60);
 
 /// The ids of jobs.
 #[derive(Default)]
@@ -56,21 +61,31 @@ impl Index {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a job exists, and when a return of it came.
-    pub fn note(&self, jid: &str, returned: Option<SystemTime>) {
+    /// Adds the id of a job, unless it is one of the future.
+    pub fn add(&self, jid: &str, now: SystemTime) {
         let mut known = self.known();
-        if known.state != State::Idle && !known.ids.contains(jid) {
-            known.ids.insert(jid.into());
-            if known.ids.len() > MOST {
-                known.ids.pop_first();
-            }
+        if known.state == State::Idle || is_of_the_future(jid, now) || known.ids.contains(jid) {
+            return;
         }
-        if let Some(at) = returned {
-            if known.heard.len() >= MOST_HEARD && !known.heard.contains_key(jid) {
-                known.heard.clear();
-            }
-            known.heard.insert(jid.into(), at);
+        known.ids.insert(jid.into());
+        if known.ids.len() > MOST {
+            known.ids.pop_first();
         }
+    }
+
+    /// Returns whether somebody has asked for jobs, and this one is not known.
+    pub fn lacks(&self, jid: &str) -> bool {
+        let known = self.known();
+        known.state != State::Idle && !known.ids.contains(jid)
+    }
+
+    /// Notes when a return came.
+    pub fn returned(&self, jid: &str, at: SystemTime) {
+        let mut known = self.known();
+        if known.heard.len() >= MOST_HEARD && !known.heard.contains_key(jid) {
+            known.heard.clear();
+        }
+        known.heard.insert(jid.into(), at);
     }
 
     /// Forgets all: the job cache is read again when somebody asks.
@@ -100,18 +115,18 @@ impl Index {
         }
         let jobs = stores.jobs.clone();
         let read = stores.rt.blocking(move || {
-            let all = jobs.all()?;
-            Ok::<_, store::Error>(all.into_iter().map(|(jid, _)| Box::<str>::from(jid)).collect::<Vec<_>>())
+            let ids = jobs.ids()?;
+            Ok::<_, store::Error>(ids.into_iter().map(String::into_boxed_str).collect::<Vec<_>>())
         });
         let read = match read.await {
             Ok(Ok(ids)) => Ok(ids),
             Ok(Err(error)) => Err(Refused::unreadable(&error)),
             Err(error) => Err(Refused::unreadable(&error)),
         };
-        let mut known = self.known();
+        let (mut known, now) = (self.known(), stores.rt.now());
         match read {
             Ok(ids) => {
-                known.ids.extend(ids);
+                known.ids.extend(ids.into_iter().filter(|jid| !is_of_the_future(jid, now)));
                 while known.ids.len() > MOST {
                     known.ids.pop_first();
                 }
@@ -157,9 +172,14 @@ impl Index {
     }
 }
 
+/// Returns whether an id sorts behind those of now. It need not be a time.
+fn is_of_the_future(jid: &str, now: SystemTime) -> bool {
+    jid > Jid::at(now + AHEAD).as_str()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use super::*;
 
@@ -169,12 +189,15 @@ mod tests {
 
     #[test]
     fn ids_come_from_the_latest_on() {
-        let index = Index::default();
-        index.note("20261126160511953300", None);
+        let (index, now) = (Index::default(), Jid::new("20261126170000000000").unwrap().time().unwrap());
+        index.add("20261126160511953300", now);
         assert_eq!(of(&index, None, 9), [""; 0], "nobody has asked");
         index.known().state = State::Loaded;
         for jid in ["20261126160511953300", "20261126160511953301_7", "20261126160511953302"] {
-            index.note(jid, None);
+            index.add(jid, now);
+        }
+        for future in ["20991126160511953300", "99999999999999999999", "20261127000000000000_7"] {
+            index.add(future, now);
         }
         let all = ["20261126160511953302", "20261126160511953301_7", "20261126160511953300"];
         assert_eq!(of(&index, None, 9), all);
@@ -186,10 +209,13 @@ mod tests {
 
     #[test]
     fn what_was_missed_is_read_again() {
-        let index = Index::default();
+        let (index, now) = (Index::default(), Jid::new("20261126170000000000").unwrap().time().unwrap());
         index.known().state = State::Loaded;
-        index.note("20261126160511953300", Some(UNIX_EPOCH + Duration::from_secs(1)));
-        assert!(index.heard("20261126160511953300").is_some());
+        assert!(index.lacks("20261126160511953300"));
+        index.add("20261126160511953300", now);
+        assert!(!index.lacks("20261126160511953300"));
+        index.returned("20261126160511953300", now);
+        assert_eq!(index.heard("20261126160511953300"), Some(now));
         index.forget();
         assert!(index.known().state == State::Idle);
         assert_eq!(index.heard("20261126160511953300"), None);
@@ -202,7 +228,7 @@ mod tests {
     fn the_memory_is_bounded() {
         let index = Index::default();
         for number in 0..=MOST_HEARD {
-            index.note(&number.to_string(), Some(UNIX_EPOCH));
+            index.returned(&number.to_string(), UNIX_EPOCH);
         }
         assert_eq!(index.known().heard.len(), 1);
         for number in 0..=MOST_TALLIES {

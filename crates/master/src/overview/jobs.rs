@@ -13,9 +13,10 @@ use super::{Refused, page as in_page, shown};
 use crate::Shared;
 use crate::set_requests::times;
 
-/// The most jobs that are looked at for a page, and the most returns of jobs that are counted for the first time. A page ends there,
-/// with the cursor of the next one.
+/// The most jobs that are looked at for a page, the most ids of jobs that are gone, and the most returns of jobs that are counted for
+/// the first time. A page ends there, with the cursor of the next one.
 const MOST_LOOKS: usize = 2000;
+const MOST_GONE: usize = 50_000;
 const MOST_RETURNS: usize = 10_000;
 
 /// The most returns of a job without a list of minions that are shown.
@@ -23,6 +24,10 @@ const MOST_UNLISTED: usize = 16;
 
 /// The most bytes of returns in a page.
 const MOST_BYTES: u64 = 8 << 20;
+
+/// The most bytes of a text, and of other data, that is shown in brief.
+const MOST_TEXT: usize = 256 << 10;
+const MOST_DATA: u64 = 2 << 20;
 
 /// How old a job is that is missing in the job cache for good: a new one may be stored in the next moment.
 const STORED: Duration = Duration::from_secs(60);
@@ -33,7 +38,7 @@ const STORED: Duration = Duration::from_secs(60);
 /// When the job cache cannot be read.
 pub fn page(shared: &Shared, filter: &JobFilter) -> Result<Map, Refused> {
     let index = &shared.overview.index;
-    let (mut items, mut looks, mut returns) = (Vec::new(), 0, 0);
+    let (mut items, mut looks, mut gone, mut returns) = (Vec::new(), 0, 0, 0);
     // Ids sort by time, so what is too late or too early need not be read.
     let mut cursor = match (&filter.before, filter.until.and_then(first_of)) {
         (Some(before), Some(until)) => Some(before.as_str().min(&until).to_owned()),
@@ -49,11 +54,13 @@ pub fn page(shared: &Shared, filter: &JobFilter) -> Result<Map, Refused> {
             if *jid < *earliest {
                 return Ok(in_page(items, None));
             }
-            if items.len() >= filter.limit || looks >= MOST_LOOKS || returns >= MOST_RETURNS {
+            if items.len() >= filter.limit || looks >= MOST_LOOKS || gone >= MOST_GONE || returns >= MOST_RETURNS {
                 return Ok(in_page(items, cursor));
             }
-            looks += 1;
-            match load(shared, &jid)? {
+            let load = load(shared, &jid)?;
+            // Ids that are nothing must not empty the page.
+            *(if load.is_some() { &mut looks } else { &mut gone }) += 1;
+            match load {
                 Some(load) if filter.wants(&load) => {
                     let (head, looked) = head(shared, &jid, load)?;
                     returns += looked;
@@ -174,24 +181,42 @@ pub fn returns(shared: &Shared, filter: &ReturnFilter) -> Result<Map, Refused> {
         if items.len() >= filter.limit || bytes >= MOST_BYTES {
             return Ok(in_page(items, cursor));
         }
-        cursor = Some(id.clone());
+        let before = cursor.replace(id.clone());
         let Ok(minion) = MinionId::new(id.as_str()) else { continue };
         let returned = shared.stores.jobs.return_of(jid, &minion).map_err(|error| Refused::unreadable(&error))?;
-        let Some(returned) = returned.filter(|returned| !filter.failed || tally::has_failed(returned)) else {
+        let Some(mut returned) = returned.filter(|returned| !filter.failed || tally::has_failed(returned)) else {
             continue;
         };
+        let cut = if filter.brief { cut(&mut returned.value) } else { None };
         bytes += crate::bounds::size(&returned.value);
-        items.push(row(id, returned));
+        // One alone may be larger.
+        if bytes > MOST_BYTES && !items.is_empty() {
+            return Ok(in_page(items, before));
+        }
+        items.push(row(id, returned, cut));
     }
     Ok(in_page(items, None))
 }
 
-fn row(id: String, returned: JobReturn) -> Map {
+fn row(id: String, returned: JobReturn, cut: Option<u64>) -> Map {
     let failed = tally::has_failed(&returned);
     map! {
         "id" => id, "return" => returned.value, "retcode" => returned.retcode.unwrap_or_default(), "success" => !failed,
-        "out" => returned.out.and_then(Value::into_string),
+        "out" => returned.out.and_then(Value::into_string), "size" => cut,
     }
+}
+
+/// Cuts a large return, and returns its size. Data becomes text by that.
+fn cut(value: &mut Value) -> Option<u64> {
+    let size = crate::bounds::size(value);
+    let text = match &mut *value {
+        Value::Str(text) if text.len() > MOST_TEXT => std::mem::take(text),
+        Value::Str(_) => return None,
+        data if size > MOST_DATA => data.to_string(),
+        _ => return None,
+    };
+    *value = text[..text.floor_char_boundary(MOST_TEXT)].into();
+    Some(size)
 }
 
 #[cfg(test)]
@@ -220,6 +245,19 @@ mod tests {
         assert!(!wants(|filter| filter.user = Some("fre".into())));
         assert!(wants(|filter| filter.minion = Some("web1".into())));
         assert!(!wants(|filter| filter.minion = Some("web".into())));
+    }
+
+    #[test]
+    fn large_returns_are_cut() {
+        let cut_of = |mut value: Value| (cut(&mut value), value);
+        let whole: Value = "é".repeat(MOST_TEXT / 2).into();
+        assert_eq!(cut_of(whole.clone()), (None, whole));
+        let (size, text) = cut_of(format!("a{}", "é".repeat(MOST_TEXT)).into());
+        assert_eq!((size, text.as_str().map(str::len)), (Some(2 * MOST_TEXT as u64 + 6), Some(MOST_TEXT - 1)));
+        let states: Value = vec!["x".repeat(MOST_TEXT); 4].into();
+        assert_eq!(cut_of(states.clone()), (None, states), "the results of states are shown one by one");
+        let (size, text) = cut_of(vec!["x".repeat(MOST_TEXT); 9].into());
+        assert!(size.is_some_and(|size| size > MOST_DATA) && text.as_str().is_some_and(|text| text.len() == MOST_TEXT));
     }
 
     #[test]

@@ -3,14 +3,16 @@
 use std::collections::HashSet;
 
 use keys::{Bank, Listing};
-use targeting::{DEFAULT_DELIMITER, TargetType};
+use targeting::TargetType;
 use tokio::time::Instant;
 use value::{Map, Value, map};
 use wire::MinionId;
 
+use super::matching::matched;
 use super::question::MinionFilter;
-use super::{Refused, page as in_page, shown};
+use super::{Refused, granted, page as in_page, shown};
 use crate::Shared;
+use crate::credentials::Caller;
 use crate::set_requests::SetRequest;
 
 /// The classes of keys, and how their minions are called. A minion can have a denied key beside another one, and is listed once.
@@ -21,11 +23,11 @@ const CLASSES: [(Bank, &str); 4] =
 ///
 /// # Errors
 /// When the target cannot be read, or the keys cannot.
-pub fn page(shared: &Shared, filter: &MinionFilter) -> Result<Map, Refused> {
+pub fn page(shared: &Shared, caller: &Caller, filter: &MinionFilter) -> Result<Map, Refused> {
     let listing = shared.stores.keys.list().map_err(|error| Refused::unreadable(&error))?;
     let connected = shared.connected_anywhere();
     let meant = match &filter.target {
-        Some(target) => Some(meant(shared, target)?),
+        Some(target) => Some(meant(shared, caller, target)?),
         None => None,
     };
     let is_up = |id: &MinionId| connected.binary_search(id).is_ok();
@@ -69,11 +71,10 @@ fn each(listing: &Listing) -> impl Iterator<Item = (&MinionId, &'static str)> {
 }
 
 /// Returns the minions that a compound target means.
-fn meant(shared: &Shared, target: &str) -> Result<HashSet<String>, Refused> {
-    let checker = shared.stores.checker();
-    let expected = checker.expect(&target.into(), TargetType::Compound, DEFAULT_DELIMITER);
-    let expected = expected.map_err(|error| Refused::new(400, format!("'target' cannot be matched: {error}")))?;
-    Ok(expected.minions.into_iter().collect())
+fn meant(shared: &Shared, caller: &Caller, target: &str) -> Result<HashSet<String>, Refused> {
+    let ids = matched(&granted(caller), &shared.stores.checker(), &target.into(), TargetType::Compound);
+    let ids = ids.map_err(|error| Refused::new(400, format!("'target' cannot be matched: {error}")))?;
+    Ok(ids.into_iter().collect())
 }
 
 fn row(shared: &Shared, id: &MinionId, status: &'static str, left: Option<&Instant>) -> Map {

@@ -9,6 +9,7 @@ mod index;
 mod jobs;
 mod keys;
 mod masters;
+mod matching;
 mod minions;
 mod preview;
 mod question;
@@ -17,8 +18,9 @@ mod tally;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use event::{Event, Filter, Lag, Limits};
+use event::{Event, Filter, Lag, Limits, Source};
 use schedule::jiff::Timestamp;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value, map};
 
@@ -29,12 +31,25 @@ pub use question::{Question, SEES_MINIONS};
 
 use highstates::Highstates;
 use index::Index;
+use matching::Turns;
+use question::MinionFilter;
 
 /// What is in memory for the questions.
 #[derive(Default)]
 pub struct Overview {
     index: Index,
     highstates: Highstates,
+    turns: Turns,
+    pages: Pages,
+}
+
+/// How many pages of returns are read at once.
+struct Pages(Arc<Semaphore>);
+
+impl Default for Pages {
+    fn default() -> Self {
+        Pages(Arc::new(Semaphore::new(4)))
+    }
 }
 
 /// Why a question has no answer: a status of HTTP, and the reason.
@@ -81,27 +96,64 @@ pub async fn follow(shared: Arc<Shared>, stop: CancellationToken) {
             // The stores know what was missed.
             shared.overview.index.forget();
         }
-        shared.overview.note(&event, shared.stores.rt.now());
+        note(&shared, &event).await;
     }
 }
 
-impl Overview {
-    fn note(&self, event: &Event, now: SystemTime) {
+/// What an event says of a job.
+#[derive(Debug, PartialEq, Eq)]
+struct Heard<'a> {
+    jid: &'a str,
+    /// This master has published the job.
+    published: bool,
+    /// Whose return came.
+    returned: Option<&'a str>,
+}
+
+impl<'a> Heard<'a> {
+    fn of(event: &'a Event) -> Option<Self> {
+        // Minions fire events with any tag. What they return is announced by the master.
+        if matches!(event.source(), Source::Minion(_)) {
+            return None;
+        }
         let mut parts = event.tag().split('/');
         let (Some("salt"), Some("job" | "run"), Some(jid), Some(what)) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return;
+            return None;
         };
-        if !wire::Jid::is_valid(jid) {
-            return;
+        let published = what == "new" && *event.source() == Source::Host;
+        let returned = if what == "ret" { Some(parts.next().unwrap_or_default()) } else { None };
+        (matches!(what, "new" | "ret") && wire::Jid::is_valid(jid)).then_some(Heard { jid, published, returned })
+    }
+}
+
+async fn note(shared: &Shared, event: &Event) {
+    let Some(heard) = Heard::of(event) else { return };
+    let (overview, now) = (&shared.overview, shared.stores.rt.now());
+    if let Some(id) = heard.returned.filter(|id| !id.is_empty()) {
+        overview.highstates.note(id, heard.jid, event.data(), now);
+    }
+    // A minion may return for any id. Only those of jobs count.
+    if !heard.published && overview.index.lacks(heard.jid) && !is_stored(shared, heard.jid).await {
+        return;
+    }
+    overview.index.add(heard.jid, now);
+    if heard.returned.is_some() {
+        overview.index.returned(heard.jid, now);
+    }
+}
+
+async fn is_stored(shared: &Shared, jid: &str) -> bool {
+    let (jobs, jid) = (shared.stores.jobs.clone(), jid.to_owned());
+    match shared.stores.rt.blocking(move || jobs.has_load(&jid)).await {
+        Ok(Ok(stored)) => stored,
+        Ok(Err(error)) => {
+            tracing::warn!("{error}");
+            false
         }
-        self.index.note(jid, (what == "ret").then_some(now));
-        if what == "ret"
-            && let Some(id) = parts.next()
-        {
-            self.highstates.note(id, jid, event.data(), now);
-        }
+        // The master stops.
+        Err(_) => false,
     }
 }
 
@@ -112,22 +164,48 @@ impl Overview {
 pub async fn answer(shared: Arc<Shared>, caller: Caller, question: Question) -> Result<Value, Refused> {
     let stores = shared.stores.clone();
     let own = shared.clone();
+    let turn = match &question {
+        Question::Preview(_) | Question::Minions(MinionFilter { target: Some(_), .. }) => {
+            Some(shared.overview.turns.take(caller.name())?)
+        }
+        _ => None,
+    };
     match question {
         Question::Jobs(query) => {
             own.overview.index.load(&stores).await?;
             blocking(&shared, move || jobs::page(&own, &query)).await.map(Value::from)
         }
         Question::Job(jid) => blocking(&shared, move || jobs::one(&own, &jid)).await.map(Value::from),
-        Question::Returns(query) => blocking(&shared, move || jobs::returns(&own, &query)).await.map(Value::from),
+        Question::Returns(query) => {
+            // Each page may have many bytes. The permit lasts until they are read, even if who has asked is gone.
+            let permit = shared.overview.pages.0.clone().acquire_owned().await;
+            let permit = permit.map_err(|error| Refused::unreadable(&error))?;
+            let work = move || {
+                let _permit = permit;
+                jobs::returns(&own, &query)
+            };
+            blocking(&shared, work).await.map(Value::from)
+        }
         Question::Minions(query) => {
-            let page = blocking(&shared, move || minions::page(&own, &query)).await?;
+            // The turn ends with the work: who has gone does not stop it.
+            let work = move || {
+                let _turn = turn;
+                minions::page(&own, &caller, &query)
+            };
+            let page = blocking(&shared, work).await?;
             Ok(minions::with_masters(&shared, page).await)
         }
         Question::Keys(query) => blocking(&shared, move || keys::page(&own, &query)).await.map(Value::from),
         Question::Masters => masters::masters(&shared).await,
         Question::Drift(kind) => masters::drift(&shared, kind).await,
         Question::Whoami => Ok(map! { "list" => granted(&caller) }.into()),
-        Question::Preview(wanted) => blocking(&shared, move || preview::preview(&own, &caller, &wanted)).await,
+        Question::Preview(wanted) => {
+            let work = move || {
+                let _turn = turn;
+                preview::preview(&own, &caller, &wanted)
+            };
+            blocking(&shared, work).await
+        }
     }
 }
 
@@ -155,4 +233,28 @@ fn page(items: Vec<Map>, next: Option<String>) -> Map {
 /// Writes a time as RFC 3339.
 fn shown(time: SystemTime) -> Option<String> {
     Timestamp::try_from(time).ok().map(|time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_master_says_which_jobs_there_are() {
+        let jid = "20261126160511953300";
+        let of = |source: Source, end: &str| {
+            let event = Event::from_source(source, format!("salt/job/{end}"), Map::new(), 1 << 20).unwrap();
+            Heard::of(&event).map(|heard| (heard.published, heard.returned.map(str::to_owned)))
+        };
+        let (new, ret) = (format!("{jid}/new"), format!("{jid}/ret/web1"));
+        assert_eq!(of(Source::Host, &new), Some((true, None)));
+        assert_eq!(of(Source::OtherMaster, &new), Some((false, None)));
+        assert_eq!(of(Source::Host, &ret), Some((false, Some("web1".to_owned()))));
+        for end in [&new, &ret] {
+            assert_eq!(of(Source::Minion("web1".into()), end), None, "{end}");
+        }
+        for end in ["x/new", &format!("{jid}/prog/web1/1")] {
+            assert_eq!(of(Source::Host, end), None, "{end}");
+        }
+    }
 }

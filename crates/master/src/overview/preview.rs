@@ -6,6 +6,7 @@ use targeting::acl::{Publication, publish_allowed};
 use targeting::{Checker, DEFAULT_DELIMITER, TargetType};
 use value::{Map, Value, map};
 
+use super::matching::matched;
 use super::question::Wanted;
 use super::{Refused, granted};
 use crate::Shared;
@@ -19,30 +20,48 @@ const MOST: usize = 100;
 /// # Errors
 /// When the target cannot be matched.
 pub fn preview(shared: &Shared, caller: &Caller, wanted: &Wanted) -> Result<Value, Refused> {
-    let checker = shared.stores.checker();
     let list = granted(caller);
-    let meant = checker.expect(&wanted.tgt, wanted.kind, DEFAULT_DELIMITER);
-    let mut meant = meant.map_err(|error| Refused::new(400, format!("the target cannot be matched: {error}")))?.minions;
-    meant.sort_unstable();
+    let judges = !wanted.functions.is_empty();
+    if !wanted.sees_all && !list.iter().any(names_minions) {
+        // No minion is looked at for a user who may know none.
+        return Ok(answer(&[], &[], judges.then(Judged::default)));
+    }
+    let checker = shared.stores.checker();
+    let meant = matched(&list, &checker, &wanted.tgt, wanted.kind);
+    let meant = meant.map_err(|error| Refused::new(400, format!("the target cannot be matched: {error}")))?;
+    let mut known = meant.clone();
     if !wanted.sees_all {
-        let known = within_reach(&list, &meant, &checker);
-        meant.retain(|id| known.contains(id));
+        let reach = within_reach(&list, &meant, &checker);
+        known.retain(|id| reach.contains(id));
     }
     let connected = shared.connected_anywhere();
     let there = |id: &&String| connected.binary_search_by(|known| known.as_str().cmp(id)).is_ok();
-    let away: Vec<&String> = meant.iter().filter(|id| !there(id)).collect();
+    let away: Vec<&String> = known.iter().filter(|id| !there(id)).collect();
     let blacklisted = shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &wanted.functions);
-    let judged = (!wanted.functions.is_empty()).then(|| judge(&list, wanted, &meant, &checker, blacklisted));
+    let judged = judges.then(|| judge(&list, wanted, &Minions { meant: &meant, known: &known }, &checker, blacklisted));
+    Ok(answer(&known, &away, judged))
+}
+
+fn answer(known: &[String], away: &[&String], judged: Option<Judged>) -> Value {
     let (allowed, refused, by) = match judged {
         Some(Judged { allowed, refused, by }) => (Some(allowed), refused, by),
         None => (None, Vec::new(), Vec::new()),
     };
-    Ok(map! {
-        "count" => meant.len(), "minions" => first(meant.iter()),
-        "away_count" => away.len(), "away" => first(away.into_iter()),
+    map! {
+        "count" => known.len(), "minions" => first(known.iter()),
+        "away_count" => away.len(), "away" => first(away.iter().copied()),
         "allowed" => allowed, "refused_count" => refused.len(), "refused" => first(refused.iter()), "granted_by" => by,
     }
-    .into())
+    .into()
+}
+
+/// Returns whether an entry grants a function on some minions.
+fn names_minions(entry: &Value) -> bool {
+    match entry {
+        Value::Str(text) => !text.starts_with('@') && !text.is_empty(),
+        Value::Map(map) => map.iter().any(|(target, _)| target.as_str().is_some_and(|target| !target.starts_with('@'))),
+        _ => false,
+    }
 }
 
 fn first<'a>(ids: impl Iterator<Item = &'a String>) -> Vec<Value> {
@@ -54,7 +73,7 @@ fn within_reach(list: &[Value], meant: &[String], checker: &Checker) -> HashSet<
     let mut known = HashSet::new();
     for entry in list {
         match entry {
-            Value::Str(text) if !text.starts_with('@') && !text.is_empty() => return meant.iter().cloned().collect(),
+            Value::Str(_) if names_minions(entry) => return meant.iter().cloned().collect(),
             Value::Map(map) => known.extend(targets(map, meant, checker)),
             _ => {}
         }
@@ -87,6 +106,15 @@ fn publication<'a>(wanted: &'a Wanted, minions: &'a [String]) -> Publication<'a>
     }
 }
 
+/// The minions of a job.
+struct Minions<'a> {
+    /// All that it would reach.
+    meant: &'a [String],
+    /// Those of which the user may know.
+    known: &'a [String],
+}
+
+#[derive(Default)]
 struct Judged {
     allowed: bool,
     refused: Vec<String>,
@@ -94,24 +122,26 @@ struct Judged {
 }
 
 /// Judges a job by the rules for publications, and each entry by itself.
-fn judge(list: &[Value], wanted: &Wanted, meant: &[String], checker: &Checker, blacklisted: bool) -> Judged {
+fn judge(list: &[Value], wanted: &Wanted, minions: &Minions, checker: &Checker, blacklisted: bool) -> Judged {
+    let Minions { meant, known } = *minions;
     if blacklisted {
-        return Judged { allowed: false, refused: meant.to_vec(), by: Vec::new() };
+        return Judged { allowed: false, refused: known.to_vec(), by: Vec::new() };
     }
     let (mut reached, mut by) = (HashSet::new(), Vec::new());
     for entry in list {
         let ids = match entry {
-            Value::Map(map) => targets(map, meant, checker),
-            _ => meant.to_vec(),
+            Value::Map(map) => targets(map, known, checker),
+            _ => known.to_vec(),
         };
         if !ids.is_empty() && publish_allowed(std::slice::from_ref(entry), &publication(wanted, &ids), checker) {
             by.push(map! { "entry" => entry.clone(), "count" => ids.len() });
             reached.extend(ids);
         }
     }
-    // The list may grant with several entries together what none grants by itself, such as two functions.
+    // The list may grant with several entries together what none grants by itself, such as two functions. Minions of which the user
+    // may not know count too: the job would be refused because of them.
     let allowed = publish_allowed(list, &publication(wanted, meant), checker);
-    let refused = meant.iter().filter(|id| !allowed && !reached.contains(*id)).cloned().collect();
+    let refused = known.iter().filter(|id| !allowed && !reached.contains(*id)).cloned().collect();
     Judged { allowed, refused, by }
 }
 
@@ -161,14 +191,19 @@ mod tests {
             sees_all: true,
         };
         let meant = ids(&["db1", "web1", "web2"]);
-        let all = judge(list, &wanted("test.ping"), &meant, &checker, false);
+        let minions = Minions { meant: &meant, known: &meant };
+        let all = judge(list, &wanted("test.ping"), &minions, &checker, false);
         assert_eq!((all.refused.len(), all.by.len()), (0, 2));
-        let some = judge(list, &wanted("test.version"), &meant, &checker, false);
+        let some = judge(list, &wanted("test.version"), &minions, &checker, false);
         assert!(!some.allowed);
         assert_eq!((some.refused, some.by[0].get("count")), (ids(&["db1"]), Some(&2.into())));
-        let none = judge(list, &wanted("cmd.run"), &meant, &checker, false);
+        let none = judge(list, &wanted("cmd.run"), &minions, &checker, false);
         assert_eq!((none.allowed, none.refused.len(), none.by.len()), (false, 3, 0));
-        assert!(!judge(list, &wanted("test.ping"), &meant, &checker, true).allowed, "the blacklist comes first");
+        assert!(!judge(list, &wanted("test.ping"), &minions, &checker, true).allowed, "the blacklist comes first");
+        // A job that also reaches minions of which the user may not know is refused.
+        let minions = Minions { meant: &meant, known: &meant[1..] };
+        let some = judge(list, &wanted("test.version"), &minions, &checker, false);
+        assert_eq!((some.allowed, some.refused, some.by.len()), (false, ids(&[]), 1));
     }
 
     #[test]
@@ -185,6 +220,7 @@ mod tests {
         assert_eq!(known(list!["test.ping"]), ids(&["db1", "web1"]));
         for nothing in [list![], list!["@jobs", "@runner"], list![""], list![map! { "@runner" => list!["jobs.*"] }]] {
             assert_eq!(known(nothing.clone()), ids(&[]), "{nothing}");
+            assert!(!nothing.as_list().unwrap().iter().any(names_minions), "{nothing}");
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct ReturnFilter {
     pub limit: usize,
     pub after: Option<String>,
     pub failed: bool,
+    /// Of large returns only the beginning is wanted.
+    pub brief: bool,
 }
 
 /// Which minions.
@@ -113,8 +115,8 @@ impl Question {
             })),
             "job" => jid(load).map(Question::Job),
             "returns" => {
-                let filter = ReturnFilter { jid: jid(load)?, limit, after: text("after"), failed: flag("failed") };
-                Ok(Question::Returns(filter))
+                let (after, failed, brief) = (text("after"), flag("failed"), flag("brief"));
+                Ok(Question::Returns(ReturnFilter { jid: jid(load)?, limit, after, failed, brief }))
             }
             "minions" => Ok(Question::Minions(MinionFilter {
                 limit,

@@ -61,7 +61,7 @@ pub async fn show(view: &View<'_>, jid: &str, fields: &Fields) -> Result<Answer,
     let (mut frame, head, page) = tokio::try_join!(
         view.frame_of_set(format!("Highstate {jid}"), "/highstate"),
         view.fleet.job(jid),
-        view.fleet.returns(jid, fields.get("after"), MINIONS, false),
+        view.fleet.brief_returns(jid, fields.get("after"), MINIONS, false),
     )?;
     frame.live = format!("salt/job/{jid}/ret/");
     let all = fields.get("all").is_some();
@@ -237,7 +237,7 @@ mod tests {
 
     fn row(id: &str, states: Vec<(String, Value)>) -> ReturnRow {
         let returned: value::Map = states.into_iter().collect();
-        ReturnRow { id: id.into(), returned: returned.into(), retcode: 0.into(), success: true, out: None }
+        ReturnRow { id: id.into(), returned: returned.into(), retcode: 0.into(), success: true, out: None, size: None }
     }
 
     #[test]

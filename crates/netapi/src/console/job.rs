@@ -30,7 +30,7 @@ pub async fn show(view: &View<'_>, jid: &str, fields: &Fields) -> Result<Answer,
     let failed = fields.get("failed").is_some();
     let (mut frame, head, returns) =
         tokio::try_join!(view.frame_of_set(format!("Job {jid}"), "/jobs"), view.fleet.job(jid), async {
-            Ok(view.fleet.returns(jid, fields.get("after"), ROWS, failed).await)
+            Ok(view.fleet.brief_returns(jid, fields.get("after"), ROWS, failed).await)
         },)?;
     frame.live = format!("salt/job/{jid}/");
     let silent = match fields.get("who").is_some() {
@@ -131,6 +131,11 @@ fn grouped(rows: &[ReturnRow]) -> Vec<Group<'_>> {
     let mut by_result: BTreeMap<(bool, [u8; 32]), Group<'_>> = BTreeMap::new();
     for row in rows {
         let text = comparable(&row.returned);
+        // Of large returns only the beginning is here.
+        let text = match row.size {
+            Some(size) => format!("{size}\0{text}"),
+            None => text,
+        };
         let key = (row.success, openssl::sha::sha256(text.as_bytes()));
         let new = || Group { ids: Vec::new(), first: row, size: text.len() };
         by_result.entry(key).or_insert_with(new).ids.push(&row.id);
@@ -205,7 +210,8 @@ fn shown(view: &View<'_>, jid: &str, group: &Group<'_>, number: usize, fits: boo
             }
             ul.ids { @for id in &group.ids { li { a href=(view.minion(id)) { (inline(id)) } } } }
             @if fits {
-                details id={ "group-" (group.ids[0]) } open[number < OPEN] { summary.small.muted { "Output" } (output::returned(&group.first.returned, &whole)) }
+                details id={ "group-" (group.ids[0]) } open[number < OPEN] { summary.small.muted { "Output" } (output::returned(&group.first.returned, &whole))
+                    @if let Some(size) = group.first.size { p.small.muted { "This is the beginning of " (size >> 10) " KiB. " a href=(&whole) { "Download all" } } } }
             } @else { p.small.muted { "Too much for one page." } }
         }
     }
@@ -256,7 +262,7 @@ mod tests {
     use super::*;
 
     fn row(id: &str, returned: Value, success: bool) -> ReturnRow {
-        ReturnRow { id: id.into(), returned, retcode: i64::from(!success).into(), success, out: None }
+        ReturnRow { id: id.into(), returned, retcode: i64::from(!success).into(), success, out: None, size: None }
     }
 
     #[test]

@@ -117,8 +117,8 @@ async fn received(api: &Arc<Api>, base: &str, rest: &str, request: Request) -> R
     let form = match posts {
         true => {
             let (parts, body) = request.into_parts();
-            let room = caller.is_none().then_some(&api.body_room);
-            let (body, _kept) = routes::read_body(&parts.headers, body, api.options.most_body, room).await?;
+            let room = api.body_rooms.of(caller.as_ref().map(|caller| &caller.session));
+            let (body, _kept) = routes::read_body(&parts.headers, body, api.options.most_body, &room).await?;
             form::read(header_text(&parts.headers, "content-type"), &body)?
         }
         false => Fields::default(),

@@ -63,6 +63,23 @@ impl<'a> Fleet<'a> {
         self.ask("returns", "runner", fields).await
     }
 
+    /// As [`Fleet::returns`], with only the beginning of large returns.
+    ///
+    /// # Errors
+    /// As [`Fleet::returns`].
+    pub async fn brief_returns(
+        &self,
+        jid: &str,
+        after: Option<&str>,
+        limit: usize,
+        failed: bool,
+    ) -> Result<Page<ReturnRow>, Failure> {
+        let fields = value::map! {
+            "jid" => checked(jid)?, "after" => after, "limit" => limit, "failed" => failed, "brief" => true,
+        };
+        self.ask("returns", "runner", fields).await
+    }
+
     /// Returns minions in the order of their ids. Needs the right to the runner `manage.status`.
     ///
     /// # Errors

@@ -80,6 +80,9 @@ pub struct ReturnRow {
     pub success: bool,
     /// The outputter that the minion asked for.
     pub out: Option<String>,
+    /// The size of a large return, of which only the beginning is here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
 }
 
 /// How a minion is.

@@ -6,6 +6,7 @@ use axum::http::header::{self, HeaderValue};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
 use serde_json::json as object;
+use targeting::TargetType;
 use value::{Map, Value, map};
 
 use super::{Asked, body, idempotent, json, refused, wait};
@@ -165,8 +166,11 @@ fn job(api: &Api, fields: Map) -> Result<Local, Failure> {
     low::check_enabled("local_async", &api.options.clients).map_err(|failure| Failure::new(403, failure.message))?;
     // The token of the session proves the user; this one is not sent.
     let command = low::read(command, Some(""), &api.options.clients, "")?;
-    match command.work {
-        Work::Local(job) => Ok(*job),
-        _ => Err(Failure::unexpected()),
+    let Work::Local(job) = command.work else { return Err(Failure::unexpected()) };
+    // The master would publish nothing and answer as for a target that means nobody.
+    if TargetType::from_name(&job.target_type).is_err() {
+        let shown = value::escape::brief(&job.target_type, 40);
+        return Err(Failure::bad_request(format!("'tgt_type' has the unknown value {shown:?}")));
     }
+    Ok(*job)
 }

@@ -104,7 +104,8 @@ async fn answer(api: &Arc<Api>, found: &Found, request: Request) -> Result<Respo
         return Err(Failure::new(403, provenance.reason()));
     }
     let (head, body) = request.into_parts();
-    let (body, _kept) = routes::read_body(&head.headers, body, api.options.most_body, None).await?;
+    let room = api.body_rooms.of(Some(&caller.session));
+    let (body, _kept) = routes::read_body(&head.headers, body, api.options.most_body, &room).await?;
     let query = head.uri.query().unwrap_or_default().to_owned();
     let asked = Asked { parts: found.parts.clone(), query, headers: head.headers, body, caller };
     let mut response = CLIENT.scope(address, handle(api, found.route.operation, &asked)).await?;

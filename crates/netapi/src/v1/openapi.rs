@@ -61,8 +61,12 @@ fn operation(route: &Route) -> Json {
     let content = json!({ kind: { "schema": reference(schema) } });
     let mut responses = Map::new();
     if route.query.contains(&"wait") {
-        let lines = json!({ "application/jsonl": { "schema": reference("Line") } });
-        responses.insert("200".to_owned(), json!({ "description": "The returns as they come.", "content": lines }));
+        let content = json!({
+            "application/jsonl": { "schema": reference("Line") },
+            "application/json": { "schema": reference(route.answer.1) },
+        });
+        let about = "With `wait`, the returns as they come. For a target that means nobody, `jid` is null and nothing ran.";
+        responses.insert("200".to_owned(), json!({ "description": about, "content": content }));
     }
     responses.insert(route.status.to_string(), json!({ "description": route.about, "content": content }));
     responses.insert("default".to_owned(), json!({ "$ref": "#/components/responses/Problem" }));

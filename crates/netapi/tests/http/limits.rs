@@ -64,6 +64,26 @@ async fn large_bodies_without_a_session_have_little_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn large_bodies_of_one_user_have_little_room() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    for path in ["/v1/preview", "/"] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nX-Auth-Token: {session}\r\nContent-Type: application/json\r\n\
+             Content-Length: 1000000\r\n\r\n"
+        );
+        let unfinished = format!("{head}{}", " ".repeat(900_000));
+        let send = |_| {
+            let (address, unfinished) = (running.address, unfinished.clone());
+            Box::pin(async move { exchange(TcpStream::connect(address).await.unwrap(), unfinished).await })
+        };
+        let (first, _, _under_way) = select_all((0..40).map(send)).await;
+        assert_eq!(first, "HTTP/1.1 429", "{path}");
+    }
+    running.log_in(FRED).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn strangers_learn_nothing_about_jobs_and_groups() {
     let running = Running::start().await;
     let session = running.log_in(FRED).await;

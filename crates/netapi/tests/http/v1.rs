@@ -168,6 +168,8 @@ async fn what_fails_is_a_problem() {
     let session = running.log_in(WILMA).await;
     assert!(problem(&get(&running, &session, "/v1/keys").await, 403).contains("does not grant"));
     for (path, status) in [
+        ("/v1", 404),
+        ("/v1/", 404),
         ("/v1/nothing", 404),
         ("/v1/jobs?limit=0", 400),
         ("/v1/jobs?token=abc", 400),
@@ -206,6 +208,7 @@ async fn hostile_bodies_are_refused() {
         (json_type, r#"{"tgt": "*", "fun": "test.arg", "arg": ["\ud800"]}"#.to_owned(), 400),
         (json_type, r#"[]"#.to_owned(), 400),
         (json_type, r#"{"fun": "test.ping"}"#.to_owned(), 400),
+        (json_type, r#"{"tgt": "*", "tgt_type": "odd", "fun": "test.ping"}"#.to_owned(), 400),
         // Nobody chooses who they are, or an id.
         (json_type, r#"{"tgt": "*", "fun": "test.ping", "user": "root"}"#.to_owned(), 400),
         (json_type, r#"{"tgt": "*", "fun": "test.ping", "jid": "20261124160511953300"}"#.to_owned(), 400),

@@ -73,6 +73,7 @@ fn a_job_is_read_back() {
         assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(true))]);
         assert_eq!(f.jobs.count_returns(JID).unwrap(), 1);
         assert_eq!(f.jobs.all().unwrap().len(), 1);
+        assert_eq!(f.jobs.ids().unwrap(), [JID]);
         assert_eq!(f.jobs.load("20240229131415678902").unwrap(), None);
         assert_eq!(f.jobs.returns("20240229131415678902").unwrap(), []);
     }

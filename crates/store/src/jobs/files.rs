@@ -233,6 +233,20 @@ impl Jobs for Files {
         Ok(jobs)
     }
 
+    fn ids(&self) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        for top in disk::names(&self.root)? {
+            let top = self.root.join(top);
+            for name in disk::names(&top)? {
+                match disk::read_text(&top.join(name).join(JID)) {
+                    Ok(id) => ids.extend(id.map(|id| id.trim_end().to_owned())),
+                    Err(error) => tracing::warn!("{error}"),
+                }
+            }
+        }
+        Ok(ids)
+    }
+
     fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
         self.clean_up(keep, now)
     }

@@ -300,6 +300,18 @@ impl Jobs for Embedded {
         Ok(jobs)
     }
 
+    fn ids(&self) -> Result<Vec<String>> {
+        let (mut ids, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.rows.page(b"j", after.as_deref(), PAGE)?;
+            ids.extend(page.rows.iter().map(|(key, _)| String::from_utf8_lossy(&key[1..]).into_owned()));
+            after = page.rows.into_iter().next_back().map(|(key, _)| key);
+            if !page.more {
+                return Ok(ids);
+            }
+        }
+    }
+
     /// Removes rows in slices, so that no return waits for long.
     fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
