@@ -3,6 +3,7 @@ const policy = window.trustedTypes?.createPolicy("saltern", { createHTML: (text)
 const trusted = (text) => (policy ? policy.createHTML(text) : text);
 const base = document.body.dataset.base;
 const main = document.querySelector("main");
+document.documentElement.classList.add("js");
 
 // Live parts: an event whose tag matches fetches the page again, at most once a second, and replaces what has changed.
 // The server has made the page, so foreign text in it is text already.
@@ -19,13 +20,46 @@ function busy(part) {
     || part.querySelector("input:checked[type=checkbox]");
 }
 
+// What is wrong with what the page shows, and when it was right last.
+let trouble = "", loaded = new Date();
+const box = document.getElementById("lost");
+
+function clock(date) {
+  return new Date(date.getTime() + 60000 * Number(document.body.dataset.offset)).toISOString().slice(11, 19);
+}
+
+function lost(why) {
+  if (why === trouble) return;
+  trouble = why;
+  if (box) {
+    box.textContent = why && why + (log ? " Events since " : " The page shows what was known at ") + clock(loaded) + (log ? " are missing." : ".");
+    box.hidden = !why;
+  }
+  if (why) say("bad", "not up to date");
+  else sayOpen();
+}
+
+// Loads the page again. Returns its text, or null and says why there is none.
+async function load() {
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" }).catch(() => null);
+  if (!answer) lost("The connection to salt-api is lost.");
+  else if (answer.redirected) location.assign(answer.url);
+  else if (answer.status === 503 || answer.status === 504) lost("The master does not answer.");
+  else if (!answer.ok) lost("The page cannot be loaded again (" + answer.status + ").");
+  else return answer.text().catch(() => null);
+  return null;
+}
+
 async function refresh() {
   if (waiting) { again = true; return; }
   waiting = true;
-  try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
-    if (answer.ok && !answer.redirected) swap(await answer.text());
-  } catch { /* The connection is shown as lost by the stream. */ }
+  const text = await load();
+  if (text !== null) {
+    if (!log) loaded = new Date();
+    // The stream itself says when events come again.
+    if (!log || stream?.readyState === EventSource.OPEN) lost("");
+    swap(text);
+  }
   setTimeout(() => {
     waiting = false;
     if (again) { again = false; refresh(); }
@@ -34,23 +68,37 @@ async function refresh() {
 
 const last = new Map();
 
+// Finds the element of a new part that stands for one of the old part.
+function counterpart(node, old) {
+  const sign = (one) => [one.id, one.getAttribute("href"), one.getAttribute("value"), one.closest("[id]")?.id, one.textContent].join("\n");
+  return [...node.querySelectorAll(old.tagName)].find((one) => sign(one) === sign(old));
+}
+
 function swap(text) {
   const page = new DOMParser().parseFromString(trusted(text), "text/html");
   for (const part of document.querySelectorAll("[data-part]")) {
     const fresh = page.getElementById(part.id);
     if (!fresh || fresh.outerHTML === last.get(part.id) || busy(part)) continue;
-    const open = [...part.querySelectorAll("details[open]")].map((details) => details.id).filter(Boolean);
+    const folds = [...part.querySelectorAll("details[id]")];
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const node = document.importNode(fresh, true);
     last.set(part.id, fresh.outerHTML);
     part.replaceWith(node);
-    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    for (const fold of folds) document.getElementById(fold.id)?.toggleAttribute("open", fold.open);
+    if (focused) {
+      const same = counterpart(node, focused);
+      same?.focus({ preventScroll: true });
+      row = same ? rows().indexOf(same.closest("tr")) : -1;
+      rows()[row]?.classList.add("row-on");
+    }
   }
   if (page.title) document.title = page.title;
 }
 
-let stream = null;
+let stream = null, retry = 0;
 const sign = document.getElementById("live");
 const log = document.getElementById("events");
+const own = main?.dataset.own !== undefined;
 
 function say(state, text) {
   if (!sign) return;
@@ -59,22 +107,36 @@ function say(state, text) {
   sign.querySelector("span:last-child").textContent = text;
 }
 
+function sayOpen() {
+  if (stream?.readyState !== EventSource.OPEN) say("warn", "every 15 s");
+  else if (own) say("ok", log ? "live: your own jobs" : "every 15 s; your own jobs live");
+  else say("ok", "live");
+}
+
 function listen() {
-  if (stream || !(watched.length || log)) return;
+  clearTimeout(retry);
+  if (stream || document.hidden || !(watched.length || log)) return;
   stream = new EventSource(base.replace(/\/console$/, "") + "/events");
-  let lost = false;
   stream.onopen = () => {
-    say("ok", "live");
-    // Returns of a job that has just begun may have come between the page and the stream.
-    if (watched.length && (lost || /^salt\/job\/\d/.test(watched[0]))) refresh();
-    lost = false;
+    lost("");
+    sayOpen();
+    // Events may have come between the page and the stream.
+    if (watched.length) refresh();
   };
-  stream.onerror = () => { lost = true; say("bad", "connection lost, trying again"); };
+  stream.onerror = () => {
+    // A browser gives up when the answer is no stream, such as that of a master that is away.
+    if (stream?.readyState === EventSource.CLOSED) {
+      stream = null;
+      retry = setTimeout(listen, 3000);
+    }
+    if (!trouble) sayOpen();
+    refresh();
+  };
   stream.onmessage = (message) => {
     let event;
     try { event = JSON.parse(message.data); } catch { return; }
     if (watched.length && matches(event.tag)) refresh();
-    if (log) note(event);
+    if (log) { loaded = new Date(); note(event); }
   };
 }
 
@@ -83,6 +145,14 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) { stream?.close(); stream = null; }
   else { listen(); if (watched.length) refresh(); }
 });
+
+// Not everything that a page shows has an event, such as a minion that goes away.
+setInterval(() => { if (watched.length && !document.hidden) refresh(); }, 15000);
+
+// The page of a failure goes away when the master answers.
+if (main?.dataset.returns !== undefined) {
+  setInterval(async () => { if (!document.hidden && await load() !== null) location.replace(location.href); }, 5000);
+}
 
 // The page of events.
 const most = 500;
@@ -117,7 +187,9 @@ function note(event) {
   }
   const tag = shown(String(event.tag)), filter = document.getElementById("filter").value.trim();
   const item = element("li"), details = element("details"), summary = element("summary");
-  const time = element("time", new Date().toTimeString().slice(0, 8));
+  // The master stamps events in UTC.
+  const stamp = new Date(String(event.data?._stamp ?? "") + "Z");
+  const time = element("time", clock(isNaN(stamp) ? new Date() : stamp));
   summary.append(time, element("code", tag.slice(0, 300)), element("span", gist(event.data), "gist wide-only"));
   details.append(summary);
   details.addEventListener("toggle", () => {
@@ -180,7 +252,7 @@ document.addEventListener("change", (event) => {
 const places = { o: "", m: "/minions", k: "/keys", j: "/jobs", h: "/highstate", e: "/events", r: "/run", a: "/access" };
 let first = false, row = -1;
 
-function rows() { return [...main.querySelectorAll("tbody tr")].filter((row) => row.querySelector("a")); }
+function rows() { return [...main.querySelectorAll("tbody tr")].filter((row) => row.querySelector("a, input")); }
 
 function mark(step) {
   const all = rows();
@@ -188,7 +260,7 @@ function mark(step) {
   all[row]?.classList.remove("row-on");
   row = Math.min(Math.max(row + step, 0), all.length - 1);
   all[row].classList.add("row-on");
-  all[row].querySelector("a").focus({ preventScroll: true });
+  (all[row].querySelector("a") ?? all[row].querySelector("input")).focus({ preventScroll: true });
   all[row].scrollIntoView({ block: "nearest" });
 }
 

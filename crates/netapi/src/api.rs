@@ -7,18 +7,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rt::Rt;
 use store::tokens::TokenStore;
+use targeting::acl::Form;
 use tokio::time::Instant;
 use value::{Map, Value, map};
 
 use crate::body_room::BodyRooms;
 use crate::failure::Failure;
 use crate::figures::Figures;
+use crate::fleet::Drift;
 use crate::health::LastAnswer;
 use crate::limits::Limit;
 use crate::link::Link;
 use crate::low;
 use crate::options::Options;
 use crate::perms;
+use crate::recent::Recent;
 use crate::session_files::SessionFiles;
 use crate::sessions::{Session, Sessions};
 use crate::v1::idempotent::Idempotent;
@@ -49,6 +52,8 @@ pub struct Api {
     hooks: Mutex<Limit>,
     /// The work in numbers.
     pub figures: Figures,
+    /// What masters differ in, as far as the console has asked for it lately.
+    pub drift: Recent<Drift>,
     /// Whether the master answered last.
     pub last_answer: LastAnswer,
     /// The keys of requests that publish a job once.
@@ -96,6 +101,7 @@ impl Api {
             logins: Mutex::new(Limit::new(LOGINS, Duration::from_secs(60))),
             hooks: Mutex::new(Limit::new(HOOKS * HOOK_SECONDS, Duration::from_secs(HOOK_SECONDS.into()))),
             figures: Figures::default(),
+            drift: Recent::default(),
             last_answer: LastAnswer::default(),
             idempotent: Idempotent::default(),
             started: rt.now(),
@@ -389,6 +395,12 @@ impl Api {
     /// Returns the backends with which users can log in.
     pub fn backends(&self) -> Vec<String> {
         self.access().external_auth.text_keys().map(str::to_owned).collect()
+    }
+
+    /// Returns whether a user may call a runner or a wheel function. The master decides; this says what is worth offering.
+    pub fn may_call(&self, session: &Session, form: Form, function: &str) -> bool {
+        let access = self.access();
+        perms::may_call(&access.external_auth, session, access.permissive, (form, function))
     }
 
     /// Returns whether a user may read the numbers of this program.

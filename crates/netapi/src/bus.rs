@@ -63,6 +63,8 @@ impl Bus {
             }
             self.connected.send_replace(false);
             self.ring.break_off();
+            // Clients learn by the end of their stream that they miss events from here on.
+            self.streams.end();
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -149,10 +151,15 @@ struct Queue {
     sizes: VecDeque<usize>,
 }
 
+impl Queue {
+    fn new() -> Self {
+        Queue { events: broadcast::Sender::new(QUEUE), sizes: VecDeque::new() }
+    }
+}
+
 impl Streams {
     fn new(most: usize) -> Self {
-        let queue = Queue { events: broadcast::Sender::new(QUEUE), sizes: VecDeque::new() };
-        Streams { most, queue: Mutex::new(queue) }
+        Streams { most, queue: Mutex::new(Queue::new()) }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -175,8 +182,13 @@ impl Streams {
         }
         if queue.sizes.iter().sum::<usize>() > self.most {
             tracing::warn!("all streams of events end: some are read so slowly that too much waits for them");
-            *queue = Queue { events: broadcast::Sender::new(QUEUE), sizes: VecDeque::new() };
+            *queue = Queue::new();
         }
+    }
+
+    /// Ends all streams, once they have been read to the end.
+    fn end(&self) {
+        *self.queue() = Queue::new();
     }
 }
 
@@ -199,6 +211,19 @@ mod tests {
 
     fn event() -> Event {
         Event::new("a/b", map! { "x" => 1 }, 1 << 20).unwrap()
+    }
+
+    #[test]
+    fn streams_end_with_the_connection_and_new_ones_begin() {
+        let streams = Streams::new(1000);
+        let mut open = streams.subscribe();
+        streams.send(&event(), 10);
+        streams.end();
+        assert!(open.try_recv().is_ok(), "what has come is read");
+        assert_eq!(open.try_recv().unwrap_err(), broadcast::error::TryRecvError::Closed);
+        let mut again = streams.subscribe();
+        streams.send(&event(), 10);
+        assert!(again.try_recv().is_ok());
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod origin;
 mod own_jobs;
 mod pack;
 mod perms;
+mod recent;
 mod ring;
 mod routes;
 mod server;

@@ -42,9 +42,14 @@ fn has(external_auth: &Map, session: &Session, permissive: bool, entries: &[&str
 
 /// Returns whether a user may call the runner `auth.mk_token`, and so get a token over HTTP.
 pub fn may_make_tokens(external_auth: &Map, session: &Session, permissive: bool) -> bool {
+    may_call(external_auth, session, permissive, (Form::Runner, "auth.mk_token"))
+}
+
+/// Returns whether a user may call a runner or a wheel function with any arguments.
+pub fn may_call(external_auth: &Map, session: &Session, permissive: bool, (form, function): (Form, &str)) -> bool {
     let Some(entries) = external_auth.get(&session.backend).and_then(Value::as_map) else { return false };
     let granted = targeting::acl::entries_for(entries, &session.user, &session.groups, permissive);
-    let call = Call { form: Form::Runner, function: "auth.mk_token", arguments: &[], keywords: None };
+    let call = Call { form, function, arguments: &[], keywords: None };
     call_allowed(&granted, &call) == Ok(true)
 }
 

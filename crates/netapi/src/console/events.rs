@@ -9,15 +9,17 @@ use crate::failure::Failure;
 /// Shows the page. The script fills it.
 ///
 /// # Errors
-/// When the session has ended.
+/// When the master does not answer.
 pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
+    // Without the master there is no stream.
+    view.api.link.bus.ready().await?;
     let all = view.api.sees_all_events(&view.caller.session);
     let body = html! {
         (layout::headline(&html! { "Events" }, &html! {
             div.line {
-                input id="filter" type="search" placeholder="Tag: salt/job/*" aria-label="Filter by tag" size="26";
-                button id="pause" type="button" { "Pause" }
-                button id="clear" type="button" { "Clear" }
+                input.js id="filter" type="search" placeholder="Tag: salt/job/*" aria-label="Filter by tag" size="26";
+                button.js id="pause" type="button" { "Pause" }
+                button.js id="clear" type="button" { "Clear" }
             }
         }))
         @if !all { div.notice { "You see the events of jobs that you have started here. The entry " code { "@events" } " in external_auth shows those of everybody." } }

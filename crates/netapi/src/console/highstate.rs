@@ -72,7 +72,7 @@ pub async fn show(view: &View<'_>, jid: &str, fields: &Fields) -> Result<Answer,
             &html! { span.crumb { a href={ (view.base) "/highstate" } { "Highstate" } " · " code { (inline(jid)) } } (super::view::call(&head)) },
             &html! { a.button href=(view.job(jid)) { "Job" } @if all { a.button href=(here) { "Only differences" } } @else { a.button href={ (here) "?all=1" } { "All states" } } },
         ))
-        (grid(view, &matrix, all))
+        (grid(view, &matrix, head.counts.returned, all))
         (turns(&here, fields, &page))
         (details(view, &matrix))
     };
@@ -147,15 +147,16 @@ impl Matrix {
     }
 }
 
-fn grid(view: &View<'_>, matrix: &Matrix, all: bool) -> Markup {
+fn grid(view: &View<'_>, matrix: &Matrix, returned: u64, all: bool) -> Markup {
     let columns = matrix.columns(all);
     let hidden = matrix.states.len() - columns.len();
     let shown = &columns[..columns.len().min(COLUMNS)];
+    let minions = matrix.rows.iter().map(|(ids, _)| ids.len()).sum::<usize>();
     html! {
         section.card id="matrix" data-part {
             header {
-                h2 { (matrix.rows.iter().map(|(ids, _)| ids.len()).sum::<usize>()) " minions, " (matrix.states.len()) " states" }
-                span.more.muted { "✓ ok, ± changed, ? would change, ✕ failed"
+                h2 { (text::count(minions)) @if minions as u64 != returned { " of " (text::count(returned as usize)) } " minions, " (matrix.states.len()) " states" }
+                span.more.muted { "✓ ok, ± changed, ? would change, ✕ failed, · not on these minions"
                     @if hidden > 0 { "; " (hidden) " states that are ok everywhere are hidden" } }
             }
             @if matrix.rows.is_empty() { div.empty { "No minion has returned states yet." } }

@@ -10,7 +10,7 @@ use super::text::{self, inline, readable};
 use super::view::{View, call, function, part, parts, state, target};
 use super::{Answer, layout, output, run, states};
 use crate::failure::Failure;
-use crate::fleet::{JobHead, Page, ReturnRow};
+use crate::fleet::{JobHead, JobState, Page, ReturnRow};
 use crate::low;
 
 /// The number of returns of a page.
@@ -18,6 +18,9 @@ const ROWS: usize = 200;
 
 /// The number of groups whose output is open.
 const OPEN: usize = 8;
+
+/// The largest number of failed minions on which a job can be run again with one link.
+const MOST_AGAIN: usize = 1000;
 
 /// The bytes of output on a page; further groups have only their ids, and links.
 const MOST_OUTPUT: usize = 1 << 20;
@@ -33,6 +36,10 @@ pub async fn show(view: &View<'_>, jid: &str, fields: &Fields) -> Result<Answer,
             Ok(view.fleet.brief_returns(jid, fields.get("after"), ROWS, failed).await)
         },)?;
     frame.live = format!("salt/job/{jid}/");
+    let failures = match &returns {
+        Ok(page) => failures(view, &head, page).await?,
+        Err(_) => Vec::new(),
+    };
     let silent = match fields.get("who").is_some() {
         true => Some(view.call("runner", "saltern.job", map! { "jid" => jid }).await),
         false => None,
@@ -51,17 +58,36 @@ pub async fn show(view: &View<'_>, jid: &str, fields: &Fields) -> Result<Answer,
     let more = html! {
         a.button href=(again(&target(&head.tgt), &head.tgt_type)) { "Run again" }
         @if function(&head.fun).starts_with("state.") { a.button href={ (view.base) "/highstate/" (jid) } { "Matrix" } }
-        @if head.counts.running > 0 || head.counts.silent > 0 {
-            form method="post" action={ (view.job(jid)) "/kill" } { button.danger { "End the job" } }
-        }
     };
     let body = html! {
         (layout::headline(&title, &more))
         (counts(view, &head, failed))
         @if let Some(silent) = silent { (part(silent, |found| not_returned(view, &found))?) }
-        (part(returns, |page| groups(view, jid, fields, &page, &again))?)
+        (part(returns, |page| groups(view, &head, fields, (page, failures), &again))?)
     };
     Ok(layout::framed(&frame, &body).into())
+}
+
+/// Returns the minions of a job that have failed, also those on other pages than this one; none if they are too many.
+///
+/// # Errors
+/// When the master does not answer.
+async fn failures(view: &View<'_>, head: &JobHead, page: &Page<ReturnRow>) -> Result<Vec<ReturnRow>, Failure> {
+    let here = page.items.iter().filter(|row| !row.success);
+    let failed = usize::try_from(head.counts.failed).unwrap_or(usize::MAX);
+    if here.clone().count() >= failed || failed > MOST_AGAIN {
+        return Ok(here.filter(|_| failed <= MOST_AGAIN).cloned().collect());
+    }
+    let mut all = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = view.fleet.returns(&head.jid, after.as_deref(), ROWS, true).await?;
+        all.extend(page.items);
+        after = page.next.filter(|_| all.len() <= MOST_AGAIN);
+        if after.is_none() {
+            return Ok(all);
+        }
+    }
 }
 
 fn counts(view: &View<'_>, job: &JobHead, failed: bool) -> Markup {
@@ -74,6 +100,9 @@ fn counts(view: &View<'_>, job: &JobHead, failed: bool) -> Markup {
                 (layout::bar(&parts(job), true))
                 ul.legend {
                     li { (state(job)) }
+                    @if job.state == JobState::Running {
+                        li { form method="post" action={ (here) "/kill" } { button.tiny.danger { "End the job" } } }
+                    }
                     li { b { (number(counts.returned)) } " of " b { (number(counts.expected)) } " returned" }
                     li { span.dot.bad[counts.failed > 0] {} b { (number(counts.failed)) } " failed"
                         @if counts.failed > 0 && !failed { " " a href={ (here) "?failed=1" } { "only these" } } }
@@ -168,24 +197,37 @@ fn fitting(groups: &[Group<'_>]) -> Vec<bool> {
     groups.iter().map(&mut fits).collect()
 }
 
+/// Puts all failures before the first page of returns.
+fn failures_first(page: Vec<ReturnRow>, failures: Vec<ReturnRow>) -> Vec<ReturnRow> {
+    let good = page.into_iter().filter(|row| !failures.iter().any(|failed| failed.id == row.id));
+    let good: Vec<ReturnRow> = good.collect();
+    failures.into_iter().chain(good).collect()
+}
+
 fn groups(
     view: &View<'_>,
-    jid: &str,
+    head: &JobHead,
     fields: &Fields,
-    page: &Page<ReturnRow>,
+    (page, failures): (Page<ReturnRow>, Vec<ReturnRow>),
     again: &dyn Fn(&str, &str) -> String,
 ) -> Markup {
+    let jid = head.jid.as_str();
     if page.items.is_empty() && page.next.is_none() {
         return html! { section.card id="returns" data-part { div.empty { "No returns yet." } } };
     }
-    let groups = grouped(&page.items);
-    let failed: Vec<&str> = page.items.iter().filter(|row| !row.success).map(|row| row.id.as_str()).collect();
+    let failed: Vec<String> = failures.iter().map(|row| row.id.clone()).collect();
+    let rows = match fields.get("after") {
+        None => failures_first(page.items, failures),
+        Some(_) => page.items,
+    };
+    let groups = grouped(&rows);
+    let returned = usize::try_from(head.counts.returned).unwrap_or_default();
     let fits = fitting(&groups);
     html! {
         section.card id="returns" data-part {
             header {
-                h2 { (text::count(page.items.len())) @if page.items.len() == 1 { " return" } @else { " returns, " @if groups.len() == 1 { "all equal" } @else { (text::count(groups.len())) " different" } } }
-                @if !failed.is_empty() && failed.len() < ROWS { a.more href=(again(&failed.join(","), "list")) { "Run again on failed minions" } }
+                h2 { (text::count(rows.len())) @if rows.len() < returned { " of " (text::count(returned)) } @if rows.len().max(returned) == 1 { " return" } @else { " returns, " @if groups.len() == 1 { "all equal" } @else { (text::count(groups.len())) " different" } } }
+                @if !failed.is_empty() { a.more href=(again(&failed.join(","), "list")) { "Run again on failed minions" } }
             }
             @for (number, (group, fits)) in groups.iter().zip(fits).enumerate() { (shown(view, jid, group, number, fits)) }
             @if page.next.is_some() || fields.get("after").is_some() { div.pages {
@@ -263,6 +305,15 @@ mod tests {
 
     fn row(id: &str, returned: Value, success: bool) -> ReturnRow {
         ReturnRow { id: id.into(), returned, retcode: i64::from(!success).into(), success, out: None, size: None }
+    }
+
+    #[test]
+    fn failures_of_other_pages_come_first_and_once() {
+        let good = |id| row(id, true.into(), true);
+        let bad = |id| row(id, "boom".into(), false);
+        let rows = failures_first(vec![good("a"), bad("b"), good("c")], vec![bad("b"), bad("z")]);
+        let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(ids, ["b", "z", "a", "c"]);
     }
 
     #[test]

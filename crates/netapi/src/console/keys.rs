@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use targeting::acl::Form;
 use value::{Map, Value, map};
 
 use super::form::{Fields, packed};
@@ -39,7 +40,9 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
     };
     let mut frame = view.frame_of_set("Keys", "/keys").await?;
     frame.live = "salt/auth salt/key saltern/".to_owned();
-    let body = part(view.fleet.keys(&query).await, |page| listed(view.base, wanted, fields, &page))?;
+    let may = |act: &str| view.may(Form::Wheel, &function(act));
+    let acts: Vec<Act> = acts(wanted).iter().copied().filter(|(act, _)| may(act)).collect();
+    let body = part(view.fleet.keys(&query).await, |page| listed(view.base, wanted, &acts, fields, &page))?;
     let body = html! {
         (layout::headline(&html! { "Keys" }, &html! {
             form.line method="get" role="search" {
@@ -59,8 +62,16 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
     Ok(layout::framed(&frame, &body).into())
 }
 
+/// What can be done with a key: the name, and the title of the button.
+type Act = (&'static str, &'static str);
+
+/// Returns the wheel function of an act. It takes ids by class: in a glob a letter of an id could mean other minions.
+fn function(act: &str) -> String {
+    format!("key.{act}_dict")
+}
+
 /// Returns the word of a state for what can be done with its keys.
-fn acts(state: &str) -> &'static [(&'static str, &'static str)] {
+fn acts(state: &str) -> &'static [Act] {
     match state {
         "pending" => &[("accept", "Accept"), ("reject", "Reject"), ("delete", "Delete")],
         "accepted" => &[("reject", "Reject"), ("delete", "Delete")],
@@ -70,7 +81,7 @@ fn acts(state: &str) -> &'static [(&'static str, &'static str)] {
 }
 
 /// The table of keys with its form.
-fn listed(base: &str, wanted: &str, fields: &Fields, page: &Page<KeyRow>) -> Markup {
+fn listed(base: &str, wanted: &str, acts: &[Act], fields: &Fields, page: &Page<KeyRow>) -> Markup {
     if page.items.is_empty() && page.next.is_none() {
         return html! {
             div.card id="keys" data-part { div.empty {
@@ -82,12 +93,12 @@ fn listed(base: &str, wanted: &str, fields: &Fields, page: &Page<KeyRow>) -> Mar
             } }
         };
     }
-    let acts = acts(wanted);
     html! {
         form.card method="post" action={ (base) "/keys" } id="keys" data-part {
             input type="hidden" name="state" value=(wanted);
             header {
                 div.line {
+                    @if acts.is_empty() { span.muted { "external_auth grants you no decision about these keys." } }
                     @for (act, title) in acts {
                         button.main[*act == "accept"].danger[*act == "delete"] name="act" value=(act) { (title) " selected" }
                     }
@@ -96,7 +107,7 @@ fn listed(base: &str, wanted: &str, fields: &Fields, page: &Page<KeyRow>) -> Mar
             }
             div.scroll { table {
                 thead { tr {
-                    th.check { input type="checkbox" data-all aria-label="Select all"; }
+                    th.check { @if !acts.is_empty() { input.js type="checkbox" data-all aria-label="Select all"; } }
                     th { "Minion" } th { "Fingerprint" } th { span.hidden { "Actions" } }
                 } }
                 tbody { @for key in &page.items { (row(base, wanted, acts, key)) } }
@@ -110,7 +121,7 @@ fn row(base: &str, wanted: &str, acts: &[(&str, &str)], key: &KeyRow) -> Markup 
     let chosen = Chosen::of(key).packed();
     html! {
         tr {
-            td.check { input type="checkbox" name="key" value=(chosen) aria-label={ "Select " (text::attribute(&key.id)) }; }
+            td.check { @if !acts.is_empty() { input type="checkbox" name="key" value=(chosen) aria-label={ "Select " (text::attribute(&key.id)) }; } }
             th { @if wanted == "accepted" { a href={ (base) "/minions/" (text::in_path(&key.id)) } { (inline(&key.id)) } } @else { (inline(&key.id)) } }
             td { @match &key.fingerprint { Some(finger) => { span.finger { (inline(finger)) } } None => { span.muted { "The key cannot be read" } } } }
             td.nowrap {
@@ -162,7 +173,7 @@ fn bank(state: &str) -> Option<&'static str> {
     STATES.iter().find(|(known, ..)| *known == state).map(|(.., bank, _)| *bank)
 }
 
-/// Decides about the keys in a form. A deletion is confirmed first.
+/// Decides about the keys in a form. What cuts minions off is confirmed first.
 ///
 /// # Errors
 /// When the form is wrong, the user may not decide, or the master does not answer.
@@ -180,9 +191,12 @@ pub async fn decide(view: &View<'_>, form: &Fields) -> Result<Answer, Failure> {
             packed([("state", form.get("state").unwrap_or_default())])
         )));
     }
-    if act == "delete" && form.get("confirmed").is_none() {
-        let frame = view.frame("Delete keys", "/keys");
-        return Ok(layout::framed(&frame, &confirmation(view.base, &keys)).into());
+    if !view.may(Form::Wheel, &function(act)) {
+        return Err(not_granted(act));
+    }
+    if (act == "delete" || state == "accepted") && form.get("confirmed").is_none() {
+        let frame = view.frame(if act == "delete" { "Delete keys" } else { "Reject keys" }, "/keys");
+        return Ok(layout::framed(&frame, &confirmation(view.base, act, &state, &keys)).into());
     }
     let (same, changed) = unchanged(view, keys).await?;
     if same.is_empty() {
@@ -224,19 +238,21 @@ fn read(form: &Fields) -> Result<(&'static str, Vec<Chosen>), Failure> {
 
 /// Leaves out keys that are not as the user saw them: another key may have come under the same id. Returns how many.
 async fn unchanged(view: &View<'_>, keys: Vec<Chosen>) -> Result<(Vec<Chosen>, usize), Failure> {
-    let ids: Value = keys.iter().map(|key| Value::from(key.id.as_str())).collect();
-    let event = view.call("wheel", "key.finger", map! { "match" => ids }).await?;
-    let found = event.get("data").and_then(|data| data.get("return")).cloned().unwrap_or_default();
     let all = keys.len();
-    let same: Vec<Chosen> = keys.into_iter().filter(|key| is_same(key, &found)).collect();
+    let mut same = Vec::with_capacity(all);
+    for key in keys {
+        let query = KeyQuery { limit: ROWS, id: Some(key.id.clone()), ..KeyQuery::default() };
+        // Nobody can have compared a key that cannot be read. It may still be deleted.
+        if view.fleet.keys(&query).await?.items.iter().any(|found| Chosen::of(found) == key) {
+            same.push(key);
+        }
+    }
     let changed = all - same.len();
     Ok((same, changed))
 }
 
-fn is_same(key: &Chosen, found: &Value) -> bool {
-    let finger = bank(&key.state).and_then(|bank| found.get(bank)?.get(&key.id)?.as_str());
-    // Nobody can have compared a key that cannot be read. It may still be deleted.
-    finger.unwrap_or_default() == key.fingerprint
+fn not_granted(act: &str) -> Failure {
+    Failure::new(403, format!("external_auth does not grant you the wheel function {}", function(act)))
 }
 
 async fn change(view: &View<'_>, act: &str, keys: &[Chosen]) -> Result<(), Failure> {
@@ -251,7 +267,12 @@ async fn change(view: &View<'_>, act: &str, keys: &[Chosen]) -> Result<(), Failu
         "reject" => drop(named.insert("include_accepted", true)),
         _ => {}
     }
-    let event = view.call("wheel", &format!("key.{act}_dict"), named).await?;
+    let event = match view.call("wheel", &function(act), named).await {
+        Err(failure) if failure.status == 401 && view.api.is_confirmed(view.caller).await? => {
+            return Err(not_granted(act));
+        }
+        other => other?,
+    };
     let data = event.get("data");
     if data.and_then(|data| data.get("success")).and_then(Value::as_bool) == Some(false) {
         let reason = data.and_then(|data| data.get("return")).map(ToString::to_string).unwrap_or_default();
@@ -260,19 +281,22 @@ async fn change(view: &View<'_>, act: &str, keys: &[Chosen]) -> Result<(), Failu
     Ok(())
 }
 
-fn confirmation(base: &str, keys: &[Chosen]) -> Markup {
+fn confirmation(base: &str, act: &str, state: &str, keys: &[Chosen]) -> Markup {
+    let word = if act == "delete" { "Delete" } else { "Reject" };
     let count = text::count(keys.len());
-    let title = if keys.len() == 1 { "Delete 1 key".to_owned() } else { format!("Delete {count} keys") };
+    let title = if keys.len() == 1 { format!("{word} 1 key") } else { format!("{word} {count} keys") };
     html! {
         (layout::headline(&html! { (title) "?" }, &html! {}))
         form.card method="post" action={ (base) "/keys" } {
             div.body.fields {
-                p { "On all masters. These minions are cut off until their keys are accepted again:" }
+                p { "On all masters. These minions are cut off until their keys are accepted again. They sign in again by themselves"
+                    @if act == "delete" { ", and then their keys are pending:" } @else { ", and are refused:" } }
                 ul.ids { @for key in keys { li { span { (inline(&key.id)) } } } }
                 @for key in keys { input type="hidden" name="key" value=(key.packed()); }
-                input type="hidden" name="act" value="delete";
+                input type="hidden" name="act" value=(act);
+                input type="hidden" name="state" value=(state);
                 input type="hidden" name="confirmed" value="yes";
-                div.line { button.danger.main { (title) } a.button href={ (base) "/keys" } { "Cancel" } }
+                div.line { button.danger.main { (title) } a.button href={ (base) "/keys?" (packed([("state", state)])) } { "Cancel" } }
             }
         }
     }
@@ -310,24 +334,38 @@ mod tests {
 
     #[test]
     fn a_key_that_was_replaced_is_another_key() {
-        let found: Value = map! { "minions_pre" => map! { "web1" => "aa:bb" } }.into();
         let chosen = |text| Chosen::read(text).unwrap();
-        assert!(is_same(&chosen("pending|aa:bb|web1"), &found));
+        assert_eq!(chosen("pending|aa:bb|web1"), Chosen::of(&key("web1")));
         for other in ["pending|cc|web1", "pending||web1", "accepted|aa:bb|web1", "pending|aa:bb|web2"] {
-            assert!(!is_same(&chosen(other), &found), "{other}");
+            assert_ne!(chosen(other), Chosen::of(&key("web1")), "{other}");
         }
+    }
+
+    #[test]
+    fn what_cuts_minions_off_is_confirmed_in_words() {
+        let keys = [Chosen::read("accepted|aa|web1").unwrap(), Chosen::read("accepted|bb|web2").unwrap()];
+        let shown = confirmation("/console", "reject", "accepted", &keys).0;
+        assert!(shown.contains("Reject 2 keys") && shown.contains("and are refused"));
+        assert!(shown.contains("name=\"act\" value=\"reject\"") && shown.contains("/keys?state=accepted"));
+    }
+
+    #[test]
+    fn who_may_not_decide_has_no_buttons() {
+        let page = Page { items: vec![key("web1")], next: None };
+        let shown = listed("/console", "pending", &[], &fields(""), &page).0;
+        assert!(shown.contains("grants you no decision") && !shown.contains("<button") && !shown.contains("checkbox"));
     }
 
     #[test]
     fn pages_of_keys_are_bounded_and_escaped() {
         let page =
             Page { items: (0..ROWS).map(|number| key(&format!("web{number}"))).collect(), next: Some("web9".into()) };
-        let shown = listed("/console", "pending", &fields("q=a%26b"), &page).0;
+        let shown = listed("/console", "pending", acts("pending"), &fields("q=a%26b"), &page).0;
         assert!(shown.len() < 200_000 && shown.contains("after=web9") && shown.contains("q=a%26b"));
         let evil = Page { items: vec![key("<script>\u{202e}")], next: None };
-        let shown = listed("/console", "pending", &fields(""), &evil).0;
+        let shown = listed("/console", "pending", acts("pending"), &fields(""), &evil).0;
         assert!(!shown.contains("<script>") && shown.contains("&lt;script&gt;<span class=\"ctl\">\\u202e</span>"));
         let none = Page { items: Vec::new(), next: None };
-        assert!(listed("/console", "pending", &fields(""), &none).0.contains("No key is pending"));
+        assert!(listed("/console", "pending", acts("pending"), &fields(""), &none).0.contains("No key is pending"));
     }
 }

@@ -47,6 +47,12 @@ pub struct Frame {
     pub drift: usize,
     /// The tags of events that change the page, separated by blanks.
     pub live: String,
+    /// True if the user sees the events of their own jobs only, so that the page learns of the others when it is loaded again.
+    pub own: bool,
+    /// True if the page is loaded again when the master answers.
+    pub returns: bool,
+    /// The time zone of the page: its name, and the minutes it is ahead of UTC.
+    pub zone: (String, i32),
     /// The result of what was done last: `ok` or `bad`, and the words.
     pub done: Option<(&'static str, String)>,
 }
@@ -58,16 +64,18 @@ pub fn framed(frame: &Frame, body: &Markup) -> Markup {
         (DOCTYPE)
         html lang="en" {
             (head(base, &frame.title))
-            body data-base=(base) {
+            body data-base=(base) data-offset=(frame.zone.1) {
                 a.skip href="#main" { "Skip to the content" }
                 div.frame {
                     (side(frame))
-                    main id="main" tabindex="-1" data-live=(frame.live) {
+                    main id="main" tabindex="-1" data-live=(frame.live) data-own[frame.own] data-returns[frame.returns] {
+                        div.notice.bad id="lost" role="alert" hidden {}
                         @if let Some((look, words)) = &frame.done {
                             div.notice.(look) role="status" { (inline(words)) }
                         }
                         (strip(frame))
                         (body)
+                        footer { "Times are in " (frame.zone.0) ". Saltern " (env!("CARGO_PKG_VERSION")) }
                     }
                 }
                 (help())

@@ -23,6 +23,7 @@ mod text;
 mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -45,6 +46,9 @@ use crate::{cookie, pack, routes};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; \
                       trusted-types saltern";
+
+/// How long a page may take. A master that takes longer does not answer.
+const LONGEST_PAGE: Duration = Duration::from_secs(5);
 
 /// What a page answers.
 pub enum Answer {
@@ -133,17 +137,40 @@ async fn answered(api: &Arc<Api>, base: &str, asked: Asked<'_>, address: std::ne
         (true, ["login"]) => return door::log_in(api, base, &asked.form, asked.caller.as_ref(), address).await,
         _ => {}
     }
-    let Some(caller) = &asked.caller else { return Ok(to_door(base, &asked)) };
+    let Some(caller) = &asked.caller else {
+        return match (asked.posts, asked.path.as_slice()) {
+            (true, ["logout"]) | (false, _) => Ok(to_door(base, &asked)),
+            (true, _) => Ok(door::show(api, base, &asked.query, Some(&Failure::new(401, ENDED)))),
+        };
+    };
     if let (true, ["logout"]) = (asked.posts, asked.path.as_slice()) {
         api.log_out(caller).await;
         return Ok(Answer::Cookie(format!("{base}/login"), cookie::no_cookie(api.options.tls.is_some())));
     }
     let view = View::new(api, caller, base, &asked.query);
-    match page(&view, &asked).await {
+    match in_time(&view, &asked).await {
         Ok(answer) => Ok(answer),
         // The master refuses a token that was revoked; then it is the session that has ended, and not a right that is missing.
-        Err(failure) if failure.status == 401 && !api.is_confirmed(caller).await? => Ok(to_door(base, &asked)),
-        Err(failure) => Ok(view.failed(&failure)),
+        Err(failure) if failure.status == 401 && !api.is_confirmed(caller).await? => match asked.posts {
+            true => Ok(door::show(api, base, &asked.query, Some(&Failure::new(401, ENDED)))),
+            false => Ok(to_door(base, &asked)),
+        },
+        Err(failure) => Ok(view.failed(&failure, !asked.posts)),
+    }
+}
+
+/// Makes a page within its time. What a form starts is waited for: a page that gives up would say nothing about it.
+async fn in_time(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> {
+    let is_download = matches!(asked.path.as_slice(), ["jobs", _, "returns", _]);
+    if asked.posts || is_download {
+        return page(view, asked).await;
+    }
+    match tokio::time::timeout(LONGEST_PAGE, page(view, asked)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            tracing::warn!("the master does not answer within {LONGEST_PAGE:?}: no page");
+            Err(Failure::no_master())
+        }
     }
 }
 
@@ -168,7 +195,10 @@ async fn page(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> {
     }
 }
 
-/// Leads to the login, and from there back to the page. A form that was sent is not sent again.
+/// What the login says about a form that was sent without a session.
+const ENDED: &str = "Your session has ended. Nothing was done with the form: log in and send it again.";
+
+/// Leads to the login, and from there back to the page.
 fn to_door(base: &str, asked: &Asked<'_>) -> Answer {
     let mut back = asked.path.iter().map(|part| text::in_path(part)).collect::<Vec<_>>().join("/");
     if let Some(query) = asked.query.packed().filter(|_| !asked.posts) {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
+use targeting::acl::Form;
 use value::Value;
 
 use super::text::{self, brief, inline};
@@ -18,6 +19,9 @@ const FEW: usize = 8;
 /// The number of jobs of a day that are counted.
 const MOST_JOBS: usize = 200;
 
+/// The runner of whoever may know all minions.
+const SEES_MINIONS: &str = "manage.status";
+
 /// Shows the page.
 ///
 /// # Errors
@@ -31,9 +35,9 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
         view.frame_of_set("Overview", ""),
         async { Ok(view.fleet.masters().await) },
         async { Ok(view.fleet.preview(&everybody).await) },
-        async { Ok(view.fleet.jobs(&today).await) },
+        async { Ok(view.fleet.jobs(&today).await.map(minions_only)) },
         async { Ok(view.fleet.keys(&pending).await) },
-        async { Ok(view.fleet.drift(None).await) },
+        async { Ok(view.drift().await) },
     )?;
     frame.live = "salt/job/*/new salt/job/*/ret/ salt/key salt/presence/ salt/minion/ saltern/".to_owned();
     // The table of masters says more than the strip.
@@ -78,8 +82,11 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
 fn tile_minions(view: &View<'_>, minions: &Result<Preview, Failure>) -> Markup {
     let Ok(preview) = minions else { return html! {} };
     let (all, away) = (preview.count as usize, preview.away_count as usize);
+    if all == 0 && !view.may(Form::Runner, SEES_MINIONS) {
+        return html! {};
+    }
     html! {
-        a.tile href={ (view.base) "/minions" } {
+        a.tile.warn[away > 0 && away * 2 < all].bad[away > 0 && away * 2 >= all] href={ (view.base) "/minions" } {
             div.what { "Minions connected" }
             div.big { (text::count(all.saturating_sub(away))) small { " of " (text::count(all)) } }
             (layout::bar(&[("ok", all.saturating_sub(away)), ("bad", away)], false))
@@ -117,7 +124,8 @@ fn tile_masters(masters: &Result<Masters, Failure>, drift: Option<&Drift>) -> Ma
     let well = |row: &&MasterRow| matches!(row.state.as_str(), "here" | "linked");
     let (all, up) = (masters.masters.len(), masters.masters.iter().filter(well).count());
     let conflicts = masters.keys.get("conflicts").and_then(Value::as_i64).unwrap_or_default();
-    let differs = drift.map_or(0, |drift| drift.kinds.iter().filter(|row| row.state == "differs").count());
+    let kinds = |state: &str| drift.map_or(0, |drift| drift.kinds.iter().filter(|row| row.state == state).count());
+    let (differs, unknown) = (kinds("differs"), kinds("unknown"));
     html! {
         a.tile.bad[up < all].warn[up == all && (differs > 0 || conflicts > 0)] href=(if differs > 0 { "#drift" } else { "#masters" }) {
             div.what { "Masters linked" }
@@ -126,7 +134,9 @@ fn tile_masters(masters: &Result<Masters, Failure>, drift: Option<&Drift>) -> Ma
                 @if conflicts > 0 { (conflicts) " keys in conflict" }
                 @else if differs > 0 { (differs) @if differs == 1 { " kind of drift" } @else { " kinds of drift" } }
                 @else if all < 2 { "a master alone" }
-                @else { "in step" }
+                @else if up < all { (all - up) " away" }
+                @else if unknown > 0 { "not all compared yet" }
+                @else if drift.is_some() { "in step" }
             }
         }
     }
@@ -170,6 +180,17 @@ fn bars(now: i64, jobs: &[JobHead]) -> String {
     out
 }
 
+/// Leaves out runs of runners and wheel functions, which reach no minion.
+pub fn minions_only(mut page: Page<JobHead>) -> Page<JobHead> {
+    page.items.retain(|job| !is_of_master(job));
+    page
+}
+
+fn is_of_master(job: &JobHead) -> bool {
+    let fun = view::function(&job.fun);
+    job.counts.expected == 0 && (fun.starts_with("runner.") || fun.starts_with("wheel."))
+}
+
 /// Shows jobs in a table.
 pub fn jobs_table(view: &View<'_>, jobs: &[JobHead]) -> Markup {
     if jobs.is_empty() {
@@ -193,6 +214,9 @@ pub fn jobs_table(view: &View<'_>, jobs: &[JobHead]) -> Markup {
 }
 
 fn away(view: &View<'_>, preview: &Preview) -> Markup {
+    if preview.count == 0 && !view.may(Form::Runner, SEES_MINIONS) {
+        return html! { div.empty { "external_auth grants you no minion, and not the runner " (SEES_MINIONS) "." } };
+    }
     if preview.count == 0 {
         return html! { div.empty { "No minion has an accepted key." } };
     }
@@ -216,7 +240,9 @@ fn masters_table(view: &View<'_>, masters: &Masters) -> Markup {
                 tr {
                     th { (inline(row.name.as_deref().or(row.address.as_deref()).unwrap_or("(no name)")))
                         @if let Some(version) = &row.version { " " span.muted.small { (brief(version, 30)) } } }
-                    td { (master_state(row)) @if let Some(reason) = &row.reason { div.small.muted { (brief(reason, 200)) } } }
+                    td { (master_state(row))
+                        @if let Some(since) = row.since.as_ref().filter(|_| row.state == "away") { " " span.small.muted { "since " (view.when(since)) } }
+                        @if let Some(reason) = &row.reason { div.small.muted { (brief(reason, 200)) } } }
                     td.num { (number(row.minions)) }
                     td.num { @if let Some(rtt) = row.rtt_ms { (format!("{rtt:.1} ms")) } }
                     td.num.wide-only { @if let Some(clock) = row.clock_ms { (format!("{clock:+.0} ms")) } }
@@ -273,7 +299,8 @@ fn drift_card(view: &View<'_>, drift: &Drift) -> Markup {
                     } }
                 } }
             }
-            div.body.small.muted { "Equal on all masters: " (same.join(", ")) }
+            @if !same.is_empty() { div.body.small.muted { "Equal on all compared masters: " (same.join(", ")) } }
+            @if !drift.not_compared.is_empty() { div.body.small.muted { "Not compared with: " (inline(&drift.not_compared.join(", "))) } }
         }
     }
 }

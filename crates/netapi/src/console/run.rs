@@ -186,6 +186,8 @@ fn form(base: &str, wanted: &Wanted) -> Markup {
 fn previewed(base: &str, wanted: &Wanted, preview: &Preview) -> Markup {
     let count = text::count(preview.count as usize);
     let minions = if preview.count == 1 { "minion" } else { "minions" };
+    let granted = |id: &&String| !preview.refused.contains(id);
+    let reached: Vec<String> = preview.minions.iter().filter(granted).cloned().collect();
     html! {
         div.body {
             p { strong { (count) " " (minions) }
@@ -193,7 +195,7 @@ fn previewed(base: &str, wanted: &Wanted, preview: &Preview) -> Markup {
                 @if preview.refused_count > 0 { " " (layout::tag("bad", &format!("{} not granted", text::count(preview.refused_count as usize)))) } }
             @if preview.count == 0 { div.notice.warn { "No minion that you may see matches." } }
             @if preview.allowed == Some(false) { div.notice.bad role="alert" { "Your entries in external_auth do not grant this job, so the master would refuse it." } }
-            (ids("Reached", preview.count, &preview.minions))
+            (ids(if preview.allowed == Some(false) { "Meant" } else { "Reached" }, preview.count.saturating_sub(preview.refused_count), &reached))
             (ids("Away now", preview.away_count, &preview.away))
             (ids("Not granted", preview.refused_count, &preview.refused))
             @if !preview.granted_by.is_empty() {

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
+use targeting::acl::Form;
 use value::{Map, Value};
 
 use super::Answer;
@@ -15,11 +16,14 @@ use super::layout::{self, Frame, Mark};
 use super::text::{self, brief, inline};
 use crate::api::{Api, Caller};
 use crate::failure::Failure;
-use crate::fleet::{Fleet, JobHead, JobState, MasterRow, Masters};
+use crate::fleet::{Drift, Fleet, JobHead, JobState, MasterRow, Masters};
 use crate::pack;
 
 /// By how many milliseconds a clock may be off before the strip says so.
 const CLOCK: f64 = 1000.0;
+
+/// How long an answer about drift is shown again. The master looks at all its files for one.
+const DRIFT: Duration = Duration::from_secs(60);
 
 /// What can be said after something was done, and how it begins.
 const DONE: [(&str, &str); 5] = [
@@ -62,6 +66,8 @@ impl<'a> View<'a> {
             title: title.into(),
             place,
             done: self.done.clone(),
+            zone: self.zone(),
+            own: !self.api.sees_all_events(&self.caller.session),
             ..Frame::default()
         }
     }
@@ -71,34 +77,59 @@ impl<'a> View<'a> {
     /// # Errors
     /// When the session has ended.
     pub async fn frame_of_set(&self, title: impl Into<String>, place: &'static str) -> Result<Frame, Failure> {
-        let masters = self.fleet.masters().await;
-        let drift = match &masters {
-            Ok(masters) if masters.cluster_id.is_some() => self.fleet.drift(None).await,
-            _ => Err(Failure::new(403, "")),
-        };
-        let differs = drift.map_or(0, |drift| drift.kinds.iter().filter(|row| row.state == "differs").count());
         let mut frame = self.frame(title, place);
-        match masters {
+        match self.fleet.masters().await {
             Ok(masters) => {
+                if masters.cluster_id.is_some()
+                    && let Ok(drift) = self.drift().await
+                {
+                    frame.drift = drift.kinds.iter().filter(|row| row.state == "differs").count();
+                }
                 frame.masters = marks(&masters);
-                frame.drift = differs;
+                if let Some(("ok", words)) = &mut frame.done
+                    && frame.masters.iter().any(|mark| mark.look == "bad")
+                {
+                    words.push_str(" Masters that are away take it over when they are linked again.");
+                }
             }
-            Err(failure) if failure.status == 401 => return Err(failure),
+            Err(failure) if concerns_page(&failure) => return Err(failure),
             Err(failure) => tracing::debug!("the page shows no masters: {}", failure.message),
         }
         Ok(frame)
     }
 
-    /// Returns the page of a failure within the frame.
-    pub fn failed(&self, failure: &Failure) -> Answer {
+    /// Returns in what masters differ, as it was at most a minute ago.
+    ///
+    /// # Errors
+    /// When the user may not see it, or the master does not answer.
+    pub async fn drift(&self) -> Result<Drift, Failure> {
+        if self.may(Form::Runner, "saltern.drift")
+            && let Some(known) = self.api.drift.within(DRIFT)
+        {
+            return Ok(known);
+        }
+        let drift = self.fleet.drift(None).await?;
+        self.api.drift.keep(drift.clone());
+        Ok(drift)
+    }
+
+    /// Returns whether the user may call a runner or a wheel function.
+    pub fn may(&self, form: Form, function: &str) -> bool {
+        self.api.may_call(&self.caller.session, form, function)
+    }
+
+    /// Returns the page of a failure within the frame. A page that was only read is loaded again when the master answers.
+    pub fn failed(&self, failure: &Failure, reads: bool) -> Answer {
         let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let title = pack::reason(failure.status);
+        let mut frame = self.frame(title, "none");
+        frame.returns = reads && is_away(failure);
         let body = html! {
             (layout::headline(&html! { (title) }, &html! {}))
             div.notice.bad role="alert" { (inline(&failure.message)) }
             a.button href={ (self.base) "/" } { "Overview" }
         };
-        Answer::Page(status, layout::framed(&self.frame(title, "none"), &body))
+        Answer::Page(status, layout::framed(&frame, &body))
     }
 
     /// Returns the address of a job.
@@ -117,6 +148,12 @@ impl<'a> View<'a> {
     /// When the user may not, or the master does not answer.
     pub async fn call(&self, client: &str, fun: &str, named: Map) -> Result<Value, Failure> {
         self.api.call(&self.caller.session.token, client, fun, named).await
+    }
+
+    /// Returns the name of the zone of all times, and the minutes it is ahead of UTC.
+    fn zone(&self) -> (String, i32) {
+        let now = Timestamp::try_from(self.now()).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::system());
+        (now.strftime("%Z").to_string(), now.offset().seconds() / 60)
     }
 
     /// Shows a point in time: the time of day if it is of today.
@@ -161,8 +198,8 @@ fn done(query: &Fields) -> Option<(&'static str, String)> {
     Some(match (code, count) {
         ("kill", _) => ("ok", format!("{words}.")),
         ("changed", _) => ("warn", format!("{words}. Compare the fingerprints again.")),
-        (_, Some(1)) => ("ok", format!("{words} 1 key on all masters.")),
-        (_, count) => ("ok", format!("{words} {} keys on all masters.", count.unwrap_or_default())),
+        (_, Some(1)) => ("ok", format!("{words} 1 key.")),
+        (_, count) => ("ok", format!("{words} {} keys.", count.unwrap_or_default())),
     })
 }
 
@@ -201,15 +238,27 @@ pub fn sorted(rows: &[MasterRow]) -> Vec<&MasterRow> {
     rows
 }
 
-/// Shows a part of a page, or why it cannot be shown. The end of a session concerns the whole page.
+/// Returns whether the master does not answer.
+fn is_away(failure: &Failure) -> bool {
+    matches!(failure.status, 503 | 504)
+}
+
+/// Returns whether a failure concerns the whole page: the session has ended, or the master does not answer.
+pub fn concerns_page(failure: &Failure) -> bool {
+    failure.status == 401 || is_away(failure)
+}
+
+/// Shows a part of a page, or why it cannot be shown.
 ///
 /// # Errors
-/// When the session has ended.
+/// When the session has ended, or the master does not answer.
 pub fn part<T>(read: Result<T, Failure>, show: impl FnOnce(T) -> Markup) -> Result<Markup, Failure> {
     match read {
         Ok(read) => Ok(show(read)),
-        Err(failure) if failure.status == 401 => Err(failure),
-        Err(failure) => Ok(html! { div.empty { (inline(&failure.message)) } }),
+        Err(failure) if concerns_page(&failure) => Err(failure),
+        // What is not granted is no mistake.
+        Err(failure) if failure.status == 403 => Ok(html! { div.empty { (inline(&failure.message)) } }),
+        Err(failure) => Ok(html! { div.body { div.notice.bad role="alert" { (inline(&failure.message)) } } }),
     }
 }
 
@@ -279,9 +328,9 @@ mod tests {
     #[test]
     fn what_was_done_is_said_in_known_words() {
         let done = |query: &str| done(&Fields::parse(query.as_bytes()).unwrap());
-        assert_eq!(done("done=accepted&count=1"), Some(("ok", "Accepted 1 key on all masters.".to_owned())));
+        assert_eq!(done("done=accepted&count=1"), Some(("ok", "Accepted 1 key.".to_owned())));
         assert_eq!(done("done=<b>&count=1"), None);
-        assert_eq!(done("done=deleted&count=<b>").unwrap().1, "Deleted 0 keys on all masters.");
+        assert_eq!(done("done=deleted&count=<b>").unwrap().1, "Deleted 0 keys.");
     }
 
     #[test]

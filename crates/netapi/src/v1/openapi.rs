@@ -65,7 +65,8 @@ fn operation(route: &Route) -> Json {
             "application/jsonl": { "schema": reference("Line") },
             "application/json": { "schema": reference(route.answer.1) },
         });
-        let about = "With `wait`, the returns as they come. For a target that means nobody, `jid` is null and nothing ran.";
+        let about =
+            "With `wait`, the returns as they come. For a target that means nobody, `jid` is null and nothing ran.";
         responses.insert("200".to_owned(), json!({ "description": about, "content": content }));
     }
     responses.insert(route.status.to_string(), json!({ "description": route.about, "content": content }));

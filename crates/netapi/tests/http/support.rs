@@ -162,6 +162,11 @@ impl Running {
         script.leaves = Some(self.place.path().join("s/publish_pull.ipc"));
     }
 
+    /// Lets the master go away.
+    pub fn leave(&self) {
+        std::fs::remove_file(self.place.path().join("s/publish_pull.ipc")).unwrap();
+    }
+
     /// Prepares the master for one command.
     pub fn expect_answer(&self, answer: Map) {
         let mut script = self.script.lock().unwrap();
