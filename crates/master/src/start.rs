@@ -80,7 +80,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         metrics: crate::metrics::Metrics::new(Command::ALL.iter().map(|command| command.name()), catalogue),
         users,
         logins,
-        overview: Default::default(),
+        fleet_memory: Default::default(),
         sharing: Default::default(),
         others: Default::default(),
         outgoing,

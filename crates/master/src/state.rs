@@ -43,7 +43,7 @@ pub struct Shared {
     /// The master's work in numbers.
     pub(crate) metrics: crate::metrics::Metrics,
     /// What is in memory for consoles.
-    pub(crate) overview: crate::overview::Overview,
+    pub(crate) fleet_memory: crate::fleet_memory::FleetMemory,
     /// The set that it shares with, once it has started to.
     pub(crate) sharing: std::sync::OnceLock<crate::set_requests::SetHandle>,
     /// The other masters of that set and their minions, once it has started.

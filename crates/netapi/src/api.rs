@@ -14,17 +14,17 @@ use value::{Map, Value, map};
 use crate::body_room::BodyRooms;
 use crate::failure::Failure;
 use crate::figures::Figures;
-use crate::fleet::Drift;
-use crate::health::LastAnswer;
+use crate::idempotent::Idempotent;
+use crate::last_answer::LastAnswer;
 use crate::limits::Limit;
 use crate::link::Link;
 use crate::low;
 use crate::options::Options;
 use crate::perms;
 use crate::recent::Recent;
+use crate::rows::Drift;
 use crate::session_files::SessionFiles;
 use crate::sessions::{Session, Sessions};
-use crate::v1::idempotent::Idempotent;
 
 /// How often the files of sessions that have ended are removed.
 const CLEANING: Duration = Duration::from_secs(3600);

@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::figures::OpenStream;
 use crate::own_jobs::{OwnJobs, Owner, Whose};
 use crate::pack;
+use crate::ring::jid_of;
 
 /// How often a silent stream is used, which shows whether the client is still there.
 pub const BEAT: Duration = Duration::from_secs(15);
@@ -193,15 +194,6 @@ impl View {
 /// Returns the job id in the tag of an event about a job, a runner or a wheel function.
 fn jid(event: &Event) -> Option<&str> {
     jid_of(event.tag())
-}
-
-/// Returns the job id in a tag.
-pub fn jid_of(tag: &str) -> Option<&str> {
-    let mut parts = tag.split('/');
-    match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some("salt"), Some("job" | "run" | "wheel"), Some(jid), Some(_)) => Some(jid),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

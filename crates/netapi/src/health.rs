@@ -15,14 +15,10 @@ use crate::api::Api;
 use crate::cookie;
 use crate::exchange::{Peer, text};
 use crate::failure::Failure;
-use crate::v1::problem;
+use crate::problem::problem;
 
 /// For how long it is known that the master answers, so that many questions cost it one.
 const KNOWN: Duration = Duration::from_secs(1);
-
-/// Whether the master answered, and when.
-#[derive(Default)]
-pub struct LastAnswer(tokio::sync::Mutex<Option<(Instant, bool)>>);
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]

@@ -42,7 +42,7 @@ impl Item {
 
     /// Returns the job, runner or wheel function of the event.
     pub fn jid(&self) -> Option<&str> {
-        crate::events::jid_of(&self.tag)
+        jid_of(&self.tag)
     }
 
     fn size(&self) -> usize {
@@ -172,6 +172,15 @@ impl State {
             self.items.pop_front();
             self.first += 1;
         }
+    }
+}
+
+/// Returns the job id in a tag.
+pub fn jid_of(tag: &str) -> Option<&str> {
+    let mut parts = tag.split('/');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some("salt"), Some("job" | "run" | "wheel"), Some(jid), Some(_)) => Some(jid),
+        _ => None,
     }
 }
 

@@ -8,9 +8,10 @@ use value::{Map, Value, map};
 use wire::{Jid, MinionId};
 
 use super::question::{JobFilter, ReturnFilter};
-use super::tally::{self, Tally};
+use super::tally;
 use super::{Refused, page as in_page, shown};
 use crate::Shared;
+use crate::fleet_memory::Tally;
 use crate::set_requests::times;
 
 /// The most jobs that are looked at for a page, the most ids of jobs that are gone, and the most returns of jobs that are counted for
@@ -37,7 +38,7 @@ const STORED: Duration = Duration::from_secs(60);
 /// # Errors
 /// When the job cache cannot be read.
 pub fn page(shared: &Shared, filter: &JobFilter) -> Result<Map, Refused> {
-    let index = &shared.overview.index;
+    let index = &shared.fleet_memory.index;
     let (mut items, mut looks, mut gone, mut returns) = (Vec::new(), 0, 0, 0);
     // Ids sort by time, so what is too late or too early need not be read.
     let mut cursor = match (&filter.before, filter.until.and_then(first_of)) {

@@ -1,20 +1,12 @@
 //! Matches the targets of users who only ask.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use targeting::acl::{Publication, everything_allowed};
 use targeting::{Budget, Checker, DEFAULT_DELIMITER, Error, TargetType};
 use value::Value;
 
-use super::Refused;
-
 /// The steps that the target of a question may take, far fewer than those of a publication: anybody may ask, and as often as they
 /// like. A glob takes some 50 of them for each minion.
 const STEPS: u64 = 30_000_000;
-
-/// The most questions with a target that one user may have under way.
-const MOST_AT_ONCE: usize = 2;
 
 /// Returns the minions that a target matches, each once, in the order of their ids.
 ///
@@ -48,47 +40,10 @@ fn may_do_everything(list: &[Value], checker: &Checker) -> bool {
     everything_allowed(list, &everywhere, checker)
 }
 
-/// Counts the questions with a target that each user has under way: they take time of the processor.
-#[derive(Default)]
-pub struct Turns(Arc<Mutex<HashMap<String, usize>>>);
-
-/// A question under way, until it is dropped.
-pub struct Turn {
-    all: Arc<Mutex<HashMap<String, usize>>>,
-    user: String,
-}
-
-impl Turns {
-    /// Takes a turn for a question.
-    ///
-    /// # Errors
-    /// When the user has too many under way.
-    pub fn take(&self, user: &str) -> Result<Turn, Refused> {
-        // Each change is complete or has not happened.
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(user.to_owned()).or_default();
-        if *count >= MOST_AT_ONCE {
-            return Err(Refused::new(429, "You have too many questions with a target under way"));
-        }
-        *count += 1;
-        Ok(Turn { all: self.0.clone(), user: user.to_owned() })
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = all.get_mut(&self.user) {
-            *count -= 1;
-            if *count == 0 {
-                all.remove(&self.user);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use value::{Map, list, map};
 
     use super::*;
@@ -127,8 +82,11 @@ mod tests {
             ("I@db:password:h* and *1", TargetType::Compound),
             ("J@db:password:h.*", TargetType::Compound),
         ];
-        let some =
-            [list![map! { "min1" => list![".*"] }], list!["test.ping"], list![map! { "*" => list!["test.*"] }, "@runner"]];
+        let some = [
+            list![map! { "min1" => list![".*"] }],
+            list!["test.ping"],
+            list![map! { "*" => list!["test.*"] }, "@runner"],
+        ];
         for (tgt, kind) in guesses {
             for list in &some {
                 assert_eq!(count(list, tgt, kind), 0, "{tgt} {list}");
@@ -172,17 +130,5 @@ mod tests {
         assert_eq!(found("a*1 and not E@a+[0-4]+$ or L@web1", TargetType::Compound), Ok(875));
         let slow = vec!["*a*a*a*b"; 900].join(" or ");
         assert_eq!(found(&slow, TargetType::Compound), Err(Error::TooExpensive));
-    }
-
-    #[test]
-    fn each_user_has_few_questions_under_way() {
-        let turns = Turns::default();
-        let own = [(); MOST_AT_ONCE].map(|()| turns.take("fred").unwrap());
-        assert_eq!(turns.take("fred").err().map(|refused| refused.status), Some(429));
-        let other = turns.take("wilma").unwrap();
-        drop(own);
-        assert!(turns.take("fred").is_ok());
-        drop(other);
-        assert!(turns.0.lock().unwrap().is_empty());
     }
 }

@@ -92,7 +92,7 @@ fn row(shared: &Shared, id: &MinionId, status: &'static str, left: Option<&Insta
         (Some(os), Some(release)) => Some(format!("{os} {release}")),
         (os, _) => os,
     };
-    let highstate = if known { shared.overview.highstates.of(id.as_str()) } else { None };
+    let highstate = if known { shared.fleet_memory.highstates.of(id.as_str()) } else { None };
     map! {
         "id" => id.as_str(), "status" => status, "masters" => Vec::<Value>::new(), "last_seen" => last_seen,
         "version" => grain("saltversion"), "os" => os, "highstate" => highstate,

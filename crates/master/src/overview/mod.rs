@@ -4,8 +4,6 @@
 //! No minion is asked. Jobs come from the job cache, of which the ids are in memory in their order, so that a page costs no more
 //! than its jobs. Minions come from keys, presence and cached grains.
 
-mod highstates;
-mod index;
 mod jobs;
 mod keys;
 mod masters;
@@ -16,68 +14,18 @@ mod question;
 mod tally;
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use event::{Event, Filter, Lag, Limits, Source};
-use schedule::jiff::Timestamp;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value, map};
 
 use crate::Shared;
 use crate::credentials::Caller;
+use crate::fleet_memory::{Refused, shown};
 
 pub use question::{Question, SEES_MINIONS};
 
-use highstates::Highstates;
-use index::Index;
-use matching::Turns;
 use question::MinionFilter;
-
-/// What is in memory for the questions.
-#[derive(Default)]
-pub struct Overview {
-    index: Index,
-    highstates: Highstates,
-    turns: Turns,
-    pages: Pages,
-}
-
-/// How many pages of returns are read at once.
-struct Pages(Arc<Semaphore>);
-
-impl Default for Pages {
-    fn default() -> Self {
-        Pages(Arc::new(Semaphore::new(4)))
-    }
-}
-
-/// Why a question has no answer: a status of HTTP, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The status.
-    pub status: u16,
-    /// The reason.
-    pub reason: String,
-}
-
-impl Refused {
-    /// Creates a refusal.
-    pub fn new(status: u16, reason: impl Into<String>) -> Self {
-        Refused { status, reason: reason.into() }
-    }
-
-    /// Returns the answer of the request.
-    pub fn answer(self) -> Map {
-        map! { "refused" => map! { "status" => self.status, "reason" => self.reason } }
-    }
-
-    /// The stores cannot be read; the log says why.
-    fn unreadable(error: &dyn std::fmt::Display) -> Self {
-        tracing::error!("{error}");
-        Refused::new(500, "the master cannot read its stores: see its log")
-    }
-}
 
 /// The most events that may wait to be noted.
 const WAITING: Limits = Limits { events: 16_384, bytes: 32 << 20, lag: Lag::DropOldest };
@@ -94,7 +42,7 @@ pub async fn follow(shared: Arc<Shared>, stop: CancellationToken) {
         let Some(event) = event else { return };
         if events.take_lost() > 0 {
             // The stores know what was missed.
-            shared.overview.index.forget();
+            shared.fleet_memory.index.forget();
         }
         note(&shared, &event).await;
     }
@@ -130,7 +78,7 @@ impl<'a> Heard<'a> {
 
 async fn note(shared: &Shared, event: &Event) {
     let Some(heard) = Heard::of(event) else { return };
-    let (overview, now) = (&shared.overview, shared.stores.rt.now());
+    let (overview, now) = (&shared.fleet_memory, shared.stores.rt.now());
     if let Some(id) = heard.returned.filter(|id| !id.is_empty()) {
         overview.highstates.note(id, heard.jid, event.data(), now);
     }
@@ -166,19 +114,19 @@ pub async fn answer(shared: Arc<Shared>, caller: Caller, question: Question) -> 
     let own = shared.clone();
     let turn = match &question {
         Question::Preview(_) | Question::Minions(MinionFilter { target: Some(_), .. }) => {
-            Some(shared.overview.turns.take(caller.name())?)
+            Some(shared.fleet_memory.turns.take(caller.name())?)
         }
         _ => None,
     };
     match question {
         Question::Jobs(query) => {
-            own.overview.index.load(&stores).await?;
+            own.fleet_memory.index.load(&stores).await?;
             blocking(&shared, move || jobs::page(&own, &query)).await.map(Value::from)
         }
         Question::Job(jid) => blocking(&shared, move || jobs::one(&own, &jid)).await.map(Value::from),
         Question::Returns(query) => {
             // Each page may have many bytes. The permit lasts until they are read, even if who has asked is gone.
-            let permit = shared.overview.pages.0.clone().acquire_owned().await;
+            let permit = shared.fleet_memory.pages.0.clone().acquire_owned().await;
             let permit = permit.map_err(|error| Refused::unreadable(&error))?;
             let work = move || {
                 let _permit = permit;
@@ -228,11 +176,6 @@ async fn blocking<T: Send + 'static>(
 /// Returns a part of a list, with the cursor of the next one.
 fn page(items: Vec<Map>, next: Option<String>) -> Map {
     map! { "items" => items, "next" => next }
-}
-
-/// Writes a time as RFC 3339.
-fn shown(time: SystemTime) -> Option<String> {
-    Timestamp::try_from(time).ok().map(|time| time.to_string())
 }
 
 #[cfg(test)]

@@ -183,9 +183,9 @@ fn wanted(load: &Map) -> Result<Wanted, Refused> {
     let none = load.get("fun").is_none_or(|fun| *fun == Value::Null);
     let functions = match none {
         true => Vec::new(),
-        false => crate::requests::functions_of(load).ok_or_else(|| Refused::new(400, "'fun' names no function"))?,
+        false => crate::named_functions::functions(load).ok_or_else(|| Refused::new(400, "'fun' names no function"))?,
     };
-    let arguments = crate::requests::arguments_of(load);
+    let arguments = crate::named_functions::arguments(load);
     Ok(Wanted { tgt: target.tgt, kind, functions, arguments, sees_all: false })
 }
 

@@ -1,7 +1,7 @@
 //! How many minions of a job have returned, and how.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use store::jobs::{JobCache, JobReturn};
 use value::{Map, Value, map};
@@ -9,25 +9,11 @@ use wire::{Jid, MinionId};
 
 use super::Refused;
 use crate::Shared;
+use crate::fleet_memory::Tally;
 use crate::open_jobs::ledger::Progress;
 
 /// For how long minions that have not returned may still begin, if nothing is known of them: Salt minions confirm nothing.
 const FRESH: Duration = Duration::from_secs(60);
-
-/// The returns of a job, as they were.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
-    /// Minions that are to return.
-    pub expected: usize,
-    /// Minions that have returned.
-    pub returned: usize,
-    /// Minions that have returned a failure.
-    pub failed: usize,
-    /// Minions that have not returned.
-    pub missing: Vec<String>,
-    /// When the last return had come.
-    pub heard: Option<SystemTime>,
-}
 
 /// How far a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +56,7 @@ pub fn has_failed(returned: &JobReturn) -> bool {
 /// # Errors
 /// When the job cache cannot be read.
 pub fn count(shared: &Shared, jid: &str, expected: Vec<String>) -> Result<(Arc<Tally>, usize), Refused> {
-    let index = &shared.overview.index;
+    let index = &shared.fleet_memory.index;
     // Before the returns: one that comes meanwhile is counted at the next time.
     let heard = index.heard(jid);
     let before = index.tally(jid).filter(|before| before.expected == expected.len());

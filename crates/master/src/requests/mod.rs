@@ -33,7 +33,6 @@ mod token;
 mod work_queue;
 
 pub use dispatch::Dispatcher;
-pub(crate) use publish::{arguments as arguments_of, functions as functions_of};
 
 use std::sync::Arc;
 

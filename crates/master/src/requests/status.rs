@@ -6,7 +6,8 @@ use value::{Map, Value, map};
 
 use super::{Answer, MasterRequest, functions, held};
 use crate::credentials;
-use crate::overview::{self, Question, Refused};
+use crate::fleet_memory::Refused;
+use crate::overview::{self, Question};
 
 /// Answers users with all permissions with the metrics. With the field `of` it answers each user with what their list grants.
 pub fn handle(ask: MasterRequest) -> Answer {

@@ -229,7 +229,7 @@ fn publish(shared: &Shared, links: &SetLinks, attempt: &Attempt) -> bool {
             (job.hold, job.left) = (job.hold.map(|_| left), left.min(LONGEST_GRACE));
         }
         job.nocache &= links.members.makes(from, &job.jid);
-        let functions = crate::requests::publish::functions(&job.load).unwrap_or_default();
+        let functions = crate::named_functions::functions(&job.load).unwrap_or_default();
         if shared.users.is_blacklisted(&job.user, &functions) {
             let functions = functions.join(",");
             return Err(format!("{} may not run {functions} here (publisher_acl_blacklist)", job.user).into());
@@ -262,8 +262,7 @@ fn check(job: &Job, now: std::time::SystemTime) -> Result<ForwardedJob, String> 
     if load.get_str("jid") != Some(jid.as_str()) {
         return Err("its load is that of another job".to_owned());
     }
-    if crate::requests::publish::functions(&load).is_none()
-        || !["arg", "tgt"].iter().all(|name| load.contains_key(name))
+    if crate::named_functions::functions(&load).is_none() || !["arg", "tgt"].iter().all(|name| load.contains_key(name))
     {
         return Err("it names no function, arguments or target".to_owned());
     }

@@ -40,7 +40,7 @@ use crate::exchange::{Peer, text as header_text};
 use crate::failure::Failure;
 use crate::logins::CLIENT;
 use crate::origin::may_use_cookie;
-use crate::{cookie, pack, routes};
+use crate::{cookie, incoming, pack};
 
 /// What a browser may load and do: nothing but the console's own files, and no script in a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -112,7 +112,7 @@ async fn received(api: &Arc<Api>, base: &str, rest: &str, request: Request) -> R
     if let ["assets", name] = path.as_slice() {
         return assets::find(name).map(Answer::Asset).ok_or_else(|| Failure::new(404, "There is no such file"));
     }
-    let provenance = routes::provenance(request.headers());
+    let provenance = incoming::provenance(request.headers());
     if posts && !may_use_cookie(provenance) {
         return Err(Failure::new(403, "A page of another site may not send this form"));
     }
@@ -122,7 +122,7 @@ async fn received(api: &Arc<Api>, base: &str, rest: &str, request: Request) -> R
         true => {
             let (parts, body) = request.into_parts();
             let room = api.body_rooms.of(caller.as_ref().map(|caller| &caller.session));
-            let (body, _kept) = routes::read_body(&parts.headers, body, api.options.most_body, &room).await?;
+            let (body, _kept) = incoming::read_body(&parts.headers, body, api.options.most_body, &room).await?;
             form::read(header_text(&parts.headers, "content-type"), &body)?
         }
         false => Fields::default(),

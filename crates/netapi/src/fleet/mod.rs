@@ -4,7 +4,6 @@
 //! user sees exactly what the runners and wheel functions behind these questions would show.
 
 mod query;
-mod rows;
 
 use serde::de::DeserializeOwned;
 use value::{Map, Value};
@@ -14,8 +13,8 @@ use crate::failure::Failure;
 use crate::low;
 use crate::sessions::Session;
 
+pub use crate::rows::*;
 pub use query::{Fields, JobQuery, KeyQuery, MinionQuery, PreviewQuery};
-pub use rows::*;
 
 /// The fleet, as one session may see it.
 pub struct Fleet<'a> {
@@ -118,12 +117,12 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// When the token does not count any more, or the master does not answer.
     pub async fn whoami(&self) -> Result<Whoami, Failure> {
-        let granted: rows::Granted = self.answer("whoami", Map::new()).await?;
+        let granted: crate::rows::Granted = self.answer("whoami", Map::new()).await?;
         Ok(Whoami {
             user: self.session.user.clone(),
             eauth: self.session.backend.clone(),
             groups: self.session.groups.clone(),
-            expires: rows::time(self.session.expire),
+            expires: crate::rows::time(self.session.expire),
             all_events: self.api.sees_all_events(self.session),
             grants: granted.list.into_iter().map(Grant::of).collect(),
         })

@@ -9,10 +9,11 @@ use serde_json::json as object;
 use targeting::TargetType;
 use value::{Map, Value, map};
 
-use super::{Asked, body, idempotent, json, refused, wait};
+use super::{Asked, body, json, refused, wait};
 use crate::api::{Api, Caller};
 use crate::failure::Failure;
 use crate::fleet::{Fields, Fleet, PreviewQuery};
+use crate::idempotent;
 use crate::low::{self, Command, Local, Work};
 use crate::own_jobs::Owner;
 

@@ -5,7 +5,6 @@
 
 mod body;
 mod events;
-pub mod idempotent;
 mod jobs;
 mod keys;
 mod openapi;
@@ -29,9 +28,10 @@ use crate::cookie;
 use crate::exchange::{Peer, text};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
+use crate::incoming;
 use crate::logins::CLIENT;
 use crate::origin::may_use_cookie;
-use crate::routes;
+use crate::problem::problem;
 use keys::Decision;
 use table::{Found, Operation};
 
@@ -99,13 +99,13 @@ async fn answer(api: &Arc<Api>, found: &Found, request: Request) -> Result<Respo
     let cookie = cookie::session_id(request.headers());
     let caller = api.caller(token, cookie.as_deref()).await?.ok_or_else(Failure::no_session)?;
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let provenance = routes::provenance(request.headers());
+    let provenance = incoming::provenance(request.headers());
     if changes && caller.by_cookie && !may_use_cookie(provenance) {
         return Err(Failure::new(403, provenance.reason()));
     }
     let (head, body) = request.into_parts();
     let room = api.body_rooms.of(Some(&caller.session));
-    let (body, _kept) = routes::read_body(&head.headers, body, api.options.most_body, &room).await?;
+    let (body, _kept) = incoming::read_body(&head.headers, body, api.options.most_body, &room).await?;
     let query = head.uri.query().unwrap_or_default().to_owned();
     let asked = Asked { parts: found.parts.clone(), query, headers: head.headers, body, caller };
     let mut response = CLIENT.scope(address, handle(api, found.route.operation, &asked)).await?;
@@ -163,23 +163,4 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Fail
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
-}
-
-/// Packs an error.
-pub fn problem(failure: &Failure) -> Response {
-    let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let title = status.canonical_reason().unwrap_or_default();
-    let problem = serde_json::json!({
-        "type": "about:blank", "title": title, "status": status.as_u16(), "detail": failure.message,
-    });
-    let mut response = Response::new(Body::from(problem.to_string()));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    match status {
-        StatusCode::UNAUTHORIZED => headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Session")),
-        StatusCode::TOO_MANY_REQUESTS => headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10")),
-        _ => None,
-    };
-    response
 }

@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 use wire::Jid;
 
 use super::Refused;
-use super::tally::Tally;
 use crate::Stores;
 
 /// The most ids in memory. Older jobs are not listed.
@@ -26,6 +25,21 @@ const MOST_MISSING: usize = 500_000;
 
 /// How far clocks may differ. Later ids are not listed: they would stay above all others.
 const AHEAD: Duration = Duration::from_secs(60 * 60);
+
+/// The returns of a job, as they were.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Minions that are to return.
+    pub expected: usize,
+    /// Minions that have returned.
+    pub returned: usize,
+    /// Minions that have returned a failure.
+    pub failed: usize,
+    /// Minions that have not returned.
+    pub missing: Vec<String>,
+    /// When the last return had come.
+    pub heard: Option<SystemTime>,
+}
 
 /// The ids of jobs.
 #[derive(Default)]
