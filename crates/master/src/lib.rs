@@ -23,6 +23,8 @@ mod listen;
 mod logins;
 mod maintenance;
 mod metrics;
+#[cfg(test)]
+mod minion_ids;
 mod named_functions;
 mod open_jobs;
 mod other_masters;

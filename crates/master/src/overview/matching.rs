@@ -47,6 +47,7 @@ mod tests {
     use value::{Map, list, map};
 
     use super::*;
+    use crate::minion_ids::Ids;
 
     /// Two minions, with a password in their pillar.
     struct Secrets;
@@ -99,32 +100,12 @@ mod tests {
         assert_eq!(count(&some[0], "min1,min1,db1,min1", TargetType::List), 2, "each minion counts once");
     }
 
-    /// Many minions.
-    struct Many;
-
-    impl targeting::MinionData for Many {
-        fn accepted(&self) -> Vec<String> {
-            (0..10_000).map(|number| format!("{}{number}", "a".repeat(40))).collect()
-        }
-
-        fn cached(&self) -> Vec<String> {
-            Vec::new()
-        }
-
-        fn grains(&self, _: &str) -> Option<Arc<Map>> {
-            None
-        }
-
-        fn pillar(&self, _: &str) -> Option<Arc<Map>> {
-            None
-        }
-    }
-
     #[test]
     fn targets_that_take_long_are_refused() {
+        let many = Ids((0..10_000).map(|number| format!("{}{number}", "a".repeat(40))).collect());
         let groups = Map::new();
         let found = |tgt: &str, kind| {
-            let checker = Checker::new(&Many, &groups, true);
+            let checker = Checker::new(&many, &groups, true);
             matched(&[], &checker, &tgt.into(), kind).map(|ids| ids.len())
         };
         assert_eq!(found("a*1 and not E@a+[0-4]+$ or L@web1", TargetType::Compound), Ok(875));

@@ -147,31 +147,11 @@ fn judge(list: &[Value], wanted: &Wanted, minions: &Minions, checker: &Checker, 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use value::list;
 
     use super::*;
-
-    struct Ids(&'static [&'static str]);
-
-    impl targeting::MinionData for Ids {
-        fn accepted(&self) -> Vec<String> {
-            self.0.iter().map(|id| (*id).to_owned()).collect()
-        }
-
-        fn cached(&self) -> Vec<String> {
-            Vec::new()
-        }
-
-        fn grains(&self, _: &str) -> Option<Arc<Map>> {
-            None
-        }
-
-        fn pillar(&self, _: &str) -> Option<Arc<Map>> {
-            None
-        }
-    }
+    use crate::minion_ids::Ids;
 
     fn ids(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -179,7 +159,7 @@ mod tests {
 
     #[test]
     fn entries_are_judged_one_by_one() {
-        let (data, groups) = (Ids(&["db1", "web1", "web2"]), Map::new());
+        let (data, groups) = (Ids::of(&["db1", "web1", "web2"]), Map::new());
         let checker = Checker::new(&data, &groups, true);
         let list = list![map! { "web*" => list!["test.*"] }, map! { "db1" => list!["test.ping"] }, "@jobs"];
         let list = list.as_list().unwrap();
@@ -208,7 +188,7 @@ mod tests {
 
     #[test]
     fn ids_beyond_the_list_are_not_known() {
-        let (data, groups) = (Ids(&["db1", "web1"]), Map::new());
+        let (data, groups) = (Ids::of(&["db1", "web1"]), Map::new());
         let checker = Checker::new(&data, &groups, true);
         let known = |list: Value| {
             let mut known: Vec<String> =

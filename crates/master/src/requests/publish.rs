@@ -194,37 +194,16 @@ fn forget_secrets(load: &mut Map) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use targeting::TargetType;
     use value::list;
 
     use super::*;
-
-    /// Minions without data.
-    struct Ids(&'static [&'static str]);
-
-    impl targeting::MinionData for Ids {
-        fn accepted(&self) -> Vec<String> {
-            self.0.iter().map(|id| (*id).to_owned()).collect()
-        }
-
-        fn cached(&self) -> Vec<String> {
-            Vec::new()
-        }
-
-        fn grains(&self, _: &str) -> Option<Arc<Map>> {
-            None
-        }
-
-        fn pillar(&self, _: &str) -> Option<Arc<Map>> {
-            None
-        }
-    }
+    use crate::minion_ids::Ids;
 
     #[test]
     fn a_target_that_cannot_be_read_matches_nobody() {
-        let (ids, groups) = (Ids(&["web1", "db1"]), Map::new());
+        let (ids, groups) = (Ids::of(&["web1", "db1"]), Map::new());
         let meant = |tgt: &str, kind: &str| {
             let target = Target::of(&map! { "tgt" => tgt, "tgt_type" => kind });
             meant_by(&target, &Checker::new(&ids, &groups, true))
