@@ -1,4 +1,4 @@
-//! The minion data cache on a server: a master of Salt and one of ours share it, or a set of ours.
+//! The minion data cache on a server, shared by a master of Salt and a master of Saltern, or by a set of Saltern's masters.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ const REDIS_PORT: u16 = 6379;
 /// The port for other masters of a set.
 const POOL_PORT: u16 = 4520;
 
-/// The minion of the real master and that of ours.
+/// The minion of Salt's master, and that of Saltern's master.
 const BOTH: [&str; 2] = ["theirs", "ours"];
 
 /// A server with the data of minions.
@@ -248,7 +248,7 @@ fn knows_both(master: &Master) -> Result<()> {
     Ok(())
 }
 
-/// With the server away a master of ours runs jobs, and names the server and the option.
+/// While the server is down, Saltern's master runs jobs, and its log names the server and the option.
 fn jobs_go_on_without((kind, server): (Kind, Ipv4Addr), master: &Master) -> Result<()> {
     ensure!(master.ask("ours", &["test.ping"])? == json!(true), "no ping without the cache");
     master.ask("ours", &["saltutil.refresh_pillar"])?;

@@ -392,11 +392,11 @@ async fn leases(ctx: &RunnerContext) -> Result<Value> {
     sharing(ctx, map! { "what" => "leases" }).await
 }
 
-/// Forgets the list of masters that vote on what the set does once, when so many of them are gone for good that the others are no
-/// majority: without `yes=True` only shows the list.
+/// Forgets the list of voters after a majority of them has been lost for good. Without ``yes=True`` it only shows the list.
 ///
-/// Those that are left begin again: two by name, three or more with a new list. Run it on one of them, after the others were removed
-/// with `saltern.remove`. If a master that is only cut off still runs, both sides would run what the set does once.
+/// The remaining masters start again: two take leases by name, three or more agree on a new list. Run it on one of them, after you
+/// have removed the lost masters with ``saltern.remove``. If a removed master is only cut off and still runs, both sides run the
+/// schedule.
 ///
 /// yes
 ///     Do it.

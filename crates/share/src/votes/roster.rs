@@ -182,8 +182,8 @@ impl Roster {
         }
     }
 
-    /// Ends the silence of a member that has lost its file: so many others know no later list that there is none of which a majority
-    /// knows.
+    /// Lets a member that has lost its file vote again, once a majority of the other voters has told it their list: no later list can
+    /// have a majority then.
     fn recover(&mut self, now: u64) {
         let others = self.list.nodes.iter().filter(|node| **node != self.me && self.knows(**node)).count();
         let enough = others >= self.voters().majority();

@@ -163,7 +163,7 @@ impl Set {
         }
     }
 
-    /// Returns whether something that may fail does, one time in so many.
+    /// Returns whether an operation fails in this storm: one in 20 times `often` does.
     fn fails(&mut self, often: u32) -> bool {
         self.storm.as_mut().is_some_and(|storm| storm.random.random_ratio(1, 20 * often))
     }
