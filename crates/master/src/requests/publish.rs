@@ -8,6 +8,7 @@ use value::{Map, Value, map};
 use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::credentials::{self, Caller, Kind};
+use crate::jobs::keep::is_of_the_future;
 use crate::jobs::publish::{ReturnReader, hold, publish_permitted};
 use crate::named_functions::{arguments, functions};
 use crate::open_jobs::Target;
@@ -113,10 +114,21 @@ fn allow(
     if asks_for_more(load) && !everything_allowed(list, &wanted, &checker) {
         return Err("returners and executors of their choice are for those who may do everything");
     }
-    if load.get_str("jid").is_some_and(|jid| wire::Jid::is_valid(jid) && is_of_another(shared, caller, jid, load)) {
+    check_jid(shared, caller, load)?;
+    Ok(meant)
+}
+
+/// Refuses a job id that a listed user may not choose. `prepare` replaces one that is not valid.
+fn check_jid(shared: &Shared, caller: &Caller, load: &Map) -> Result<(), &'static str> {
+    let Some(jid) = load.get("jid").and_then(|jid| wire::Jid::new(jid.to_string()).ok()) else { return Ok(()) };
+    if is_of_another(shared, caller, jid.as_str(), load) {
         return Err("the job is another one");
     }
-    Ok(meant)
+    // Lists of jobs begin with the newest id: one of the year 2099 would stay on top of everybody's for ever.
+    if is_of_the_future(&jid, shared.stores.rt.now()) {
+        return Err("the job id is of the future");
+    }
+    Ok(())
 }
 
 /// Returns the targeted minions: none if the target cannot be read, as in Salt, so that the caller gets the same answer as for a target

@@ -132,6 +132,19 @@ async fn publisher_acl_permits_only_what_it_lists() {
         let answer = master.ask(publish("daemon", fun, ret, kwargs)).await;
         assert_eq!(refusal(&answer), "AuthorizationError".into(), "{fun} {ret}: {answer}");
     }
+    for (user, jid, allowed) in [
+        ("daemon", "20240229131415678901", true),
+        ("daemon", "20990101000000000000", false),
+        ("root", "20990101000000000000", true),
+    ] {
+        let mut request = publish("daemon", "test.ping", "", map! {});
+        request.insert("jid", jid);
+        if user == "root" {
+            request.update(map! { "user" => user, "key" => master.user_key() });
+        }
+        let answer = master.ask(request).await;
+        assert_eq!(answer.traverse("load:jid", ":").is_some_and(Value::truthy), allowed, "{user} {jid}: {answer}");
+    }
     master.stop().await;
 }
 
