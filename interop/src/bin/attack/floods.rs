@@ -20,6 +20,9 @@ const CONNECTIONS: usize = 4;
 /// Connections that say nothing.
 const IDLE: usize = 700;
 
+/// For how long they stay.
+const STAY: Duration = Duration::from_secs(2);
+
 /// Ids that ask to be accepted.
 const IDS: usize = 3000;
 
@@ -149,6 +152,8 @@ pub fn idle_connections(scene: &mut Scene<'_>) -> Result<String> {
         // A new user: a program of this host, and a minion that signs in.
         ensure!(scene.master.ask(VICTIM, &["test.ping"])? == true, "no answer beside idle connections");
         scene.insider()?.sign_in().context("a new connection was not served")?;
+        // The attack is that they stay. Opening them is over before many pings are measured.
+        std::thread::sleep(STAY);
         Ok(format!("{} idle connections, new ones are served", streams.len()))
     })
 }

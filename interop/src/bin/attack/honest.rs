@@ -1,5 +1,6 @@
 //! An honest minion's pings, one after the other, during an attack.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,14 +30,32 @@ impl Pings {
         Pings { stop, thread: std::thread::spawn(move || pings(conf, &minion, &stopped)) }
     }
 
-    /// Ends them; gives how many there were, and what 99 of 100 stayed below.
-    pub fn end(self) -> Result<(usize, Duration)> {
+    /// Ends them.
+    pub fn end(self) -> Result<Times> {
         self.stop.store(true, Ordering::Relaxed);
         let Ok(took) = self.thread.join() else { bail!("the pings panicked") };
         let mut took = took?;
         took.sort();
-        let p99 = took.get(took.len().saturating_sub(1) * 99 / 100).copied().context("no ping was answered")?;
-        Ok((took.len(), p99))
+        let part = |of_hundred: usize| took.get(took.len().saturating_sub(1) * of_hundred / 100).copied();
+        let (half, p99) = part(50).zip(part(99)).context("no ping was answered")?;
+        Ok(Times { count: took.len(), half, p99 })
+    }
+}
+
+/// How long pings took.
+pub struct Times {
+    /// The number of pings.
+    pub count: usize,
+    /// The median.
+    pub half: Duration,
+    /// What 99 of 100 stayed below.
+    pub p99: Duration,
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        write!(out, "{} pings, p50 {:.1} ms, p99 {:.1} ms", self.count, ms(self.half), ms(self.p99))
     }
 }
 

@@ -96,6 +96,7 @@ fn attack(word: &str) -> Result<(usize, usize)> {
     setrlimit(Resource::RLIMIT_CORE, most, most)?;
     let sandbox = Sandbox::new()?;
     let mut scene = Scene::start(&sandbox).inspect_err(|_| sandbox.show_logs())?;
+    println!("without an attack: {}", scene.calm()?);
     let (mut passed, mut failed) = (0, 0);
     for (name, run) in ATTACKS.iter().filter(|(name, _)| name.contains(word)) {
         let begin = Instant::now();
