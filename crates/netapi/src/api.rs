@@ -19,6 +19,7 @@ use crate::last_answer::LastAnswer;
 use crate::limits::Limit;
 use crate::link::Link;
 use crate::low;
+use crate::open_streams::OpenStreams;
 use crate::options::Options;
 use crate::perms;
 use crate::recent::Recent;
@@ -52,6 +53,8 @@ pub struct Api {
     hooks: Mutex<Limit>,
     /// The work in numbers.
     pub figures: Figures,
+    /// The open streams of events.
+    pub streams: OpenStreams,
     /// What masters differ in, as far as the console has asked for it lately.
     pub drift: Recent<Drift>,
     /// Whether the master answered last.
@@ -101,6 +104,7 @@ impl Api {
             logins: Mutex::new(Limit::new(LOGINS, Duration::from_secs(60))),
             hooks: Mutex::new(Limit::new(HOOKS * HOOK_SECONDS, Duration::from_secs(HOOK_SECONDS.into()))),
             figures: Figures::default(),
+            streams: OpenStreams::default(),
             drift: Recent::default(),
             last_answer: LastAnswer::default(),
             idempotent: Idempotent::default(),
@@ -412,7 +416,7 @@ impl Api {
     /// Returns the numbers of this program.
     pub fn metrics(&self) -> String {
         let sessions = self.sessions().len();
-        self.figures.page(sessions)
+        self.figures.page(sessions, self.streams.count())
     }
 
     /// Counts a login. The name of a backend that does not exist is a text of the client.

@@ -1,7 +1,7 @@
 //! The master's event bus: one subscription for all HTTP clients.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use event::{Endpoints, Event, Filter, Listening, Remote, RemoteError};
@@ -11,6 +11,7 @@ use value::Map;
 
 use crate::failure::Failure;
 use crate::ring::Ring;
+use crate::shown::Shown;
 
 /// The number of events that a slow reader may lag behind.
 const QUEUE: usize = 1024;
@@ -105,7 +106,7 @@ impl Bus {
     ///
     /// # Errors
     /// When the master is away.
-    pub async fn stream(&self) -> Result<broadcast::Receiver<Event>, Failure> {
+    pub async fn stream(&self) -> Result<broadcast::Receiver<Arc<Shown>>, Failure> {
         self.ready().await.map(|()| self.streams.subscribe())
     }
 
@@ -146,7 +147,7 @@ struct Streams {
 }
 
 struct Queue {
-    events: broadcast::Sender<Event>,
+    events: broadcast::Sender<Arc<Shown>>,
     /// The sizes of the latest events, the oldest first.
     sizes: VecDeque<usize>,
 }
@@ -166,13 +167,13 @@ impl Streams {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn subscribe(&self) -> broadcast::Receiver<Event> {
+    fn subscribe(&self) -> broadcast::Receiver<Arc<Shown>> {
         self.queue().events.subscribe()
     }
 
     fn send(&self, event: &Event, size: usize) {
         let mut queue = self.queue();
-        if queue.events.send(event.clone()).is_err() {
+        if queue.events.send(Arc::new(Shown::new(event.clone()))).is_err() {
             return queue.sizes.clear();
         }
         queue.sizes.push_back(size);

@@ -37,6 +37,8 @@ pub enum Resource {
     Token,
     /// `/events`
     Events,
+    /// `/ws`
+    WebSocket,
     /// The webhook.
     Hook,
     /// `/stats`
@@ -55,6 +57,7 @@ impl Resource {
         match self {
             Resource::Root | Resource::Login | Resource::Minions | Resource::Keys | Resource::Run => "GET, HEAD, POST",
             Resource::Logout | Resource::Token | Resource::Hook => "POST",
+            Resource::WebSocket => "GET",
             Resource::Events
             | Resource::Jobs
             | Resource::Stats
@@ -76,6 +79,7 @@ impl Resource {
             Resource::Run => "/run",
             Resource::Token => "/token",
             Resource::Events => "/events",
+            Resource::WebSocket => "/ws",
             Resource::Hook => "hook",
             Resource::Stats => "/stats",
             Resource::Static => "static",
@@ -88,7 +92,12 @@ impl Resource {
     pub fn is_data(self, method: &Method) -> bool {
         // A new pair of keys is an archive.
         let archive = self == Resource::Keys && method == Method::POST;
-        !(archive || self == Resource::Events || self.is_file())
+        !(archive || self.is_stream() || self.is_file())
+    }
+
+    /// Returns whether the answer is a stream of events, which is never a page.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Resource::Events | Resource::WebSocket)
     }
 
     /// Returns whether the answer is a file, whose form the client cannot choose.

@@ -39,6 +39,8 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
             let caller = asked.confirmed(api).await?.clone();
             events::stream(api.clone(), caller).await
         }
+        // Served before: its answer is no answer to a request with a body.
+        (Resource::WebSocket, _) => Err(Failure::unexpected()),
         (Resource::Hook, _) => hook::fire(api, asked).await,
         (Resource::Static | Resource::App | Resource::Favicon, _) => file(api, resource, asked).await,
         (Resource::Stats, _) => {

@@ -7,7 +7,9 @@ use axum::http::HeaderMap;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::api::{Api, Caller};
 use crate::body_room::{BodyRoom, Kept};
+use crate::cookie;
 use crate::exchange::text;
 use crate::failure::Failure;
 use crate::origin::Provenance;
@@ -25,6 +27,16 @@ pub fn provenance(headers: &HeaderMap) -> Provenance<'_> {
         plain_text: crate::body::media_type(content_type) == "text/plain",
         json: crate::body::media_type(content_type) == "application/json",
     }
+}
+
+/// Finds the caller of a request, by its header or its cookie.
+///
+/// # Errors
+/// When the master cannot be asked about a token.
+pub async fn caller(api: &Api, headers: &HeaderMap) -> Result<Option<Caller>, Failure> {
+    // SaltGUI sends an empty header before the login.
+    let token = text(headers, "x-auth-token").filter(|token| !token.is_empty());
+    api.caller(token, cookie::session_id(headers).as_deref()).await
 }
 
 /// Reads the body of a request into the room of its client.

@@ -19,6 +19,7 @@ mod cookie;
 mod events;
 mod exchange;
 mod failure;
+mod feed;
 mod figures;
 mod files;
 mod fleet;
@@ -36,6 +37,7 @@ mod link;
 mod logins;
 mod low;
 mod mistakes;
+mod open_streams;
 mod options;
 mod origin;
 mod own_jobs;
@@ -49,8 +51,10 @@ mod rows;
 mod server;
 mod session_files;
 mod sessions;
+mod shown;
 mod slow_reader;
 mod v1;
+mod websocket;
 
 use std::sync::Arc;
 

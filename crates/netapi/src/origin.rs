@@ -104,6 +104,16 @@ pub fn may_log_in(from: Provenance, cors: &Cors) -> bool {
     named || may_use_cookie(Provenance { plain_text: false, ..from })
 }
 
+/// Returns whether a page may read a WebSocket with the cookie as its only proof. Browsers ask no server beforehand whether a page of
+/// another origin may read it.
+pub fn may_read_socket(from: Provenance, cors: &Cors) -> bool {
+    let named = match cors {
+        Cors::Origins(known) => from.origin.is_some_and(|origin| known.iter().any(|known| known == origin)),
+        Cors::Nobody | Cors::All => false,
+    };
+    named || may_use_cookie(Provenance { plain_text: false, ..from })
+}
+
 #[cfg(test)]
 mod tests {
     use value::list;
@@ -131,6 +141,17 @@ mod tests {
             assert_eq!(may_use_cookie(from(fetch_site, origin)), allowed, "{fetch_site:?} {origin:?}");
         }
         assert!(!may_use_cookie(Provenance { plain_text: true, ..from(Some("same-origin"), None) }));
+    }
+
+    #[test]
+    fn only_pages_that_may_read_open_a_socket_with_the_cookie() {
+        let page =
+            Provenance { origin: Some("https://gui.example"), host: Some("salt.example"), ..Provenance::default() };
+        let known = Cors::Origins(vec!["https://gui.example".to_owned()]);
+        assert!(may_read_socket(page, &known) && !may_read_socket(page, &Cors::Nobody));
+        assert!(!may_read_socket(page, &Cors::All), "all pages read without credentials only");
+        assert!(may_read_socket(Provenance { origin: Some("http://salt.example"), ..page }, &Cors::Nobody));
+        assert!(may_read_socket(Provenance::default(), &Cors::Nobody), "a program");
     }
 
     #[test]

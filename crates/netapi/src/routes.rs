@@ -14,14 +14,14 @@ use tower_service::Service;
 
 use crate::accept::{Form, data_form, error_form, prefers_page, reads_gzip};
 use crate::api::{Api, Caller};
-use crate::cookie::{self, session_cookie};
+use crate::cookie::session_cookie;
 use crate::exchange::{Asked, Peer, Reply, Resource, text};
 use crate::failure::Failure;
 use crate::health::{self, Health};
-use crate::incoming::{provenance, read_body};
+use crate::incoming::{self, provenance, read_body};
 use crate::logins::CLIENT;
 use crate::origin::{may_log_in, may_use_cookie};
-use crate::{console, handlers, pack};
+use crate::{console, handlers, pack, websocket};
 
 /// Returns the router.
 pub fn router(api: Arc<Api>) -> Router {
@@ -43,10 +43,13 @@ pub fn router(api: Arc<Api>) -> Router {
         ("/run", Resource::Run),
         ("/token", Resource::Token),
         ("/events", Resource::Events),
+        ("/ws", Resource::WebSocket),
         ("/stats", Resource::Stats),
     ] {
         routes = add(routes, path, resource);
     }
+    // With any number of parts: whatever follows may be a secret, which no answer repeats.
+    routes = add_below(routes, "/ws/{*session}", Resource::WebSocket);
     if options.sessions {
         routes = add(routes, "/login", Resource::Login);
         routes = add(routes, "/logout", Resource::Logout);
@@ -160,7 +163,7 @@ fn tidied(mut request: Request) -> Request {
 fn wants_page(api: &Api, resource: Option<Resource>, request: &Request) -> bool {
     // Commands are carried out, and a stream of events is never a page.
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let replaced = !resource.is_some_and(|resource| resource.is_file() || resource == Resource::Events);
+    let replaced = !resource.is_some_and(|resource| resource.is_file() || resource.is_stream());
     let below = request
         .uri()
         .path()
@@ -193,7 +196,12 @@ async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request
     }
     let began = Instant::now();
     let resource = if wants_page(&api, Some(resource), &request) { Resource::App } else { resource };
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let method = request.method().clone();
+    // The id of a session may follow `/ws`.
+    let path = match resource {
+        Resource::WebSocket => resource.name().to_owned(),
+        _ => request.uri().path().to_owned(),
+    };
     let errors = error_form(text(request.headers(), "accept"));
     let origin = text(request.headers(), "origin").map(str::to_owned);
     let preflight = method == Method::OPTIONS;
@@ -229,6 +237,9 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     if !resource.allows(request.method()) {
         return Err(Failure::new(405, "Specified method is invalid for this resource"));
     }
+    if resource == Resource::WebSocket {
+        return websocket::open(api, &rest, request).await;
+    }
     let accept = text(request.headers(), "accept");
     let form = match data_form(accept) {
         Some(form) => form,
@@ -238,13 +249,8 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     check_query(resource, request.uri().query())?;
     // `/run` and `/token` know no sessions: each command has its credentials. Files are for everybody.
     let knows_sessions = !matches!(resource, Resource::Run | Resource::Token) && !resource.is_file();
-    let cookie = cookie::session_id(request.headers());
     let caller = match knows_sessions {
-        // SaltGUI sends an empty header before the login.
-        true => {
-            let token = text(request.headers(), "x-auth-token").filter(|token| !token.is_empty());
-            api.caller(token, cookie.as_deref()).await?
-        }
+        true => incoming::caller(api, request.headers()).await?,
         false => None,
     };
     let changes = request.method() == Method::POST;

@@ -11,11 +11,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use openssl::ssl::{Ssl, SslAcceptor, SslFiletype, SslMethod};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_openssl::SslStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower_service::Service;
 use wire::Network;
 
@@ -32,6 +34,9 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// The largest number of connections, of all and of each address.
 const MOST: usize = 2000;
 const MOST_OF_ONE: usize = 500;
+
+/// What the system may keep of answers that a client does not read, in bytes for each connection. Without it, it may be megabytes.
+const SEND_BUFFER: usize = 128 << 10;
 
 /// How long requests may take to end when the program stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -82,6 +87,10 @@ pub fn acceptor(files: &TlsFiles) -> Result<SslAcceptor, TlsError> {
 /// Serves connections until it is told to stop.
 pub async fn serve(listener: TcpListener, tls: Option<SslAcceptor>, router: Router, stop: CancellationToken) {
     let (places, tasks) = (Arc::new(Places::default()), TaskTracker::new());
+    // Connections have it from the socket that listens.
+    if let Err(error) = SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER) {
+        tracing::warn!("failed to bound what the system keeps for slow clients: {error}");
+    }
     loop {
         let (stream, peer) = tokio::select! {
             biased;
@@ -100,11 +109,8 @@ pub async fn serve(listener: TcpListener, tls: Option<SslAcceptor>, router: Rout
             tracing::debug!("too many connections; one of {} is closed", peer.ip());
             continue;
         };
-        let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
-        tasks.spawn(async move {
-            let _place = place;
-            connection(stream, peer, tls, router, stop).await;
-        });
+        let kept = Kept { _place: Arc::new(place), _running: tasks.token(), stop: stop.clone() };
+        tasks.spawn(connection(stream, peer, tls.clone(), router.clone(), kept));
     }
     tasks.close();
     if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
@@ -112,18 +118,12 @@ pub async fn serve(listener: TcpListener, tls: Option<SslAcceptor>, router: Rout
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    tls: Option<SslAcceptor>,
-    router: Router,
-    stop: CancellationToken,
-) {
+async fn connection(stream: TcpStream, peer: SocketAddr, tls: Option<SslAcceptor>, router: Router, kept: Kept) {
     // Answers are written whole.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return requests(stream, peer, router, stop).await };
+    let Some(tls) = tls else { return requests(stream, peer, router, kept).await };
     match tokio::time::timeout(HEAD_TIME, handshake(stream, &tls)).await {
-        Ok(Ok(stream)) => requests(stream, peer, router, stop).await,
+        Ok(Ok(stream)) => requests(stream, peer, router, kept).await,
         Ok(Err(error)) => tracing::debug!("{}: the handshake of TLS failed: {error}", peer.ip()),
         Err(_) => tracing::debug!("{}: the handshake of TLS took too long", peer.ip()),
     }
@@ -135,20 +135,23 @@ async fn handshake(stream: TcpStream, tls: &SslAcceptor) -> Result<SslStream<Tcp
     Ok(stream)
 }
 
-async fn requests<S>(stream: S, peer: SocketAddr, router: Router, stop: CancellationToken)
+async fn requests<S>(stream: S, peer: SocketAddr, router: Router, kept: Kept)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let stop = kept.stop.clone();
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let mut request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
+        request.extensions_mut().insert(kept.clone());
         router.clone().call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(MOST_HEAD)
-        .serve_connection(TokioIo::new(SlowReader::new(stream)), service);
+        .serve_connection(TokioIo::new(SlowReader::new(stream)), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
@@ -161,6 +164,16 @@ where
     if let Err(error) = ended {
         tracing::debug!("{}: the connection failed: {error}", peer.ip());
     }
+}
+
+/// What belongs to a connection as long as it is open, also when it has become a WebSocket.
+#[derive(Clone)]
+pub struct Kept {
+    _place: Arc<Place>,
+    /// The program waits for it when it stops.
+    _running: TaskTrackerToken,
+    /// Tells that the program stops.
+    pub stop: CancellationToken,
 }
 
 /// The connections by address.
@@ -265,7 +278,10 @@ mod tests {
         let (mut client, stream) = tokio::io::duplex(1024);
         let router = Router::new().fallback(async || "x".repeat(100));
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let served = tokio::spawn(requests(stream, peer, router, CancellationToken::new()));
+        let place = Places::take(&Arc::default(), peer.ip()).unwrap();
+        let kept =
+            Kept { _place: Arc::new(place), _running: TaskTracker::new().token(), stop: CancellationToken::new() };
+        let served = tokio::spawn(requests(stream, peer, router, kept));
         // Until the server closes: it stops to read when it cannot write.
         while client.write_all(b"GET /nosuch HTTP/1.1\r\nHost: a\r\n\r\n").await.is_ok() {}
         served.await.unwrap();

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 
 use super::Asked;
 use crate::api::Api;
-use crate::events::{BEAT, Watcher};
 use crate::exchange::text;
 use crate::failure::Failure;
+use crate::feed::{BEAT, Watcher};
 use crate::fleet::Fields;
 use crate::own_jobs::Whose;
 use crate::ring::{Item, Next};
@@ -53,7 +53,7 @@ impl Filter {
 /// Returns the stream.
 ///
 /// # Errors
-/// When the query cannot be read, the token does not count, or the master is away.
+/// When the query cannot be read, the token does not count, the master is away, or the user has too many streams.
 pub async fn stream(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
     let filter = Filter::of(&asked.query)?;
     if !api.is_confirmed(&asked.caller).await? {
@@ -75,7 +75,7 @@ pub async fn stream(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> 
         },
         None => next,
     };
-    let watcher = Watcher::new(api.clone(), asked.caller.clone());
+    let watcher = Watcher::new(api.clone(), asked.caller.clone())?;
     let source = Source { watcher, filter, next: from, latest, changes, held: VecDeque::new(), ready };
     // The id alone: a client that is cut off before the first event goes on from here, too.
     let first = format!("retry: 1000\nid: {}\n\n", ring.id(from.saturating_sub(1)));

@@ -18,13 +18,14 @@ use tokio::time::Instant;
 use value::{Map, Value};
 
 use crate::api::Api;
+use crate::shown::Shown;
 
 struct Waiting {
     api: Arc<Api>,
     jid: String,
     missing: BTreeSet<String>,
     returned: BTreeSet<String>,
-    events: Receiver<Event>,
+    events: Receiver<Arc<Shown>>,
     until: Instant,
     /// Lines that are ready.
     ready: Vec<Json>,
@@ -34,7 +35,13 @@ struct Waiting {
 }
 
 /// Returns a stream: the job, then each return, and at the end the minions that have not returned.
-pub fn stream(api: Arc<Api>, jid: String, minions: Vec<String>, events: Receiver<Event>, time: Duration) -> Response {
+pub fn stream(
+    api: Arc<Api>,
+    jid: String,
+    minions: Vec<String>,
+    events: Receiver<Arc<Shown>>,
+    time: Duration,
+) -> Response {
     let head = json!({ "jid": jid, "minions": minions });
     let waiting = Waiting {
         api,
@@ -80,7 +87,7 @@ impl Waiting {
                 continue;
             }
             match tokio::time::timeout_at(self.until, self.events.recv()).await {
-                Ok(Ok(event)) => self.take(&event),
+                Ok(Ok(shown)) => self.take(&shown.event),
                 // The job cache has what was missed.
                 Ok(Err(RecvError::Lagged(_))) => self.look = self.missing.iter().cloned().collect(),
                 Ok(Err(RecvError::Closed)) | Err(_) => self.end(),

@@ -3,9 +3,12 @@
 mod attacks;
 mod console;
 mod files;
+
 mod health;
 mod limits;
 mod replay;
 mod sessions;
+
 mod support;
 mod v1;
+mod websocket;

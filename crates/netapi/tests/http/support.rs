@@ -11,6 +11,10 @@ use rt::{Listen, Rt};
 use serde_json::Value as Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::HeaderName;
 use tokio_util::sync::CancellationToken;
 use transport::Limits;
 use value::{Map, Value, list, map};
@@ -54,6 +58,8 @@ struct Script {
     refusal: Option<String>,
     /// Somebody has revoked the token.
     revoked: bool,
+    /// How long tokens last, if not for years.
+    life: Option<Duration>,
     /// The file that goes with the master after its next job.
     leaves: Option<PathBuf>,
     /// Who has logged in last.
@@ -72,7 +78,7 @@ pub struct Running {
     options: Map,
     bus: Bus,
     stop: tokio_util::sync::DropGuard,
-    _bus: event::Server,
+    served: Option<event::Server>,
     place: tempfile::TempDir,
 }
 
@@ -109,6 +115,7 @@ impl Running {
             "interface" => "127.0.0.1",
             "ret_port" => port,
             "sock_dir" => sockets.display().to_string(),
+            "conf_file" => place.path().join("master").display().to_string(),
             "cachedir" => place.path().join("cache").display().to_string(),
             "pki_dir" => place.path().join("pki").display().to_string(),
             "nodegroups" => map! { "web" => "L@min1,min2" },
@@ -117,13 +124,29 @@ impl Running {
             "external_auth" => external_auth(),
             "rest_cherrypy" => section,
         };
+        // It is read again when the master has started again. JSON is YAML.
+        std::fs::write(place.path().join("master"), serde_json::to_string(&options).unwrap()).unwrap();
         let (address, stop) = start_program(&options).await;
-        Running { address, script, options, bus, stop, _bus: served, place }
+        Running { address, script, options, bus, stop, served: Some(served), place }
     }
 
     /// Revokes the token, as `auth.del_token` does.
     pub fn revoke_token(&self) {
         self.script.lock().unwrap().revoked = true;
+    }
+
+    /// Lets tokens expire so soon after a login.
+    pub fn expire_after(&self, time: Duration) {
+        self.script.lock().unwrap().life = Some(time);
+    }
+
+    /// Cuts the connections to the master's event bus, as a restart of the master does.
+    pub async fn restart_bus(&mut self) {
+        if let Some(served) = self.served.take() {
+            served.close().await;
+        }
+        let endpoints = Endpoints::master(&self.place.path().join("s"));
+        self.served = Some(event::serve(&self.bus, &endpoints, ServeOptions::default()).await.unwrap());
     }
 
     /// Stops the program and starts it again. The master runs on.
@@ -189,6 +212,20 @@ impl Running {
         self.bus.publish(&event::Event::new(tag, data, 1 << 20).unwrap());
     }
 
+    /// Opens a WebSocket; the status if it is refused.
+    pub async fn open_socket(&self, path: &str, headers: &[(&str, &str)]) -> Result<Socket, u16> {
+        let mut request = format!("ws://{}{path}", self.address).into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        match tokio_tungstenite::client_async(request, stream).await {
+            Ok((socket, _)) => Ok(socket),
+            Err(tungstenite::Error::Http(answer)) => Err(answer.status().as_u16()),
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+
     /// Opens a stream of events.
     pub async fn open(&self, path: &str, session: &str, more: &str) -> Stream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
@@ -237,6 +274,9 @@ impl Running {
     }
 }
 
+/// A WebSocket.
+pub type Socket = WebSocketStream<TcpStream>;
+
 /// A stream of events.
 pub struct Stream {
     stream: TcpStream,
@@ -254,6 +294,11 @@ impl Stream {
             self.text.push_str(&String::from_utf8_lossy(&part[..count]));
         }
         std::mem::take(&mut self.text)
+    }
+
+    /// Reads to the end of the stream; the connection may go on.
+    pub async fn end(&mut self) {
+        self.until("0\r\n\r\n").await;
     }
 }
 
@@ -321,11 +366,11 @@ fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
         ("mk_token", _) => {
             let field = |name| load.get_str(name).unwrap_or_default().to_owned();
             script.login = Some((field("username"), field("eauth")));
-            (token(load), Vec::new())
+            (token(load, script.life), Vec::new())
         }
         ("get_token", _) if load.get_str("token") == Some(TOKEN) && !script.revoked => {
             let (user, backend) = script.login.clone().unwrap_or_else(|| (FRED.to_owned(), "auto".to_owned()));
-            (token(&map! { "username" => user, "eauth" => backend }), Vec::new())
+            (token(&map! { "username" => user, "eauth" => backend }, script.life), Vec::new())
         }
         ("get_token", _) => (Map::new().into(), Vec::new()),
         ("ping", _) => (load.clone().into(), Vec::new()),
@@ -359,7 +404,7 @@ fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
     }
 }
 
-fn token(load: &Map) -> Value {
+fn token(load: &Map, life: Option<Duration>) -> Value {
     let (user, backend) = (load.get_str("username").unwrap_or_default(), load.get_str("eauth").unwrap_or_default());
     if load.get_str("password") == Some("bad") || backend == "ldap" {
         return "".into();
@@ -368,6 +413,9 @@ fn token(load: &Map) -> Value {
         map! { "start" => 4_102_444_800.25, "expire" => 4_102_488_000.5, "name" => user, "eauth" => backend };
     if (user, backend) == (WILMA, "pam") {
         token.insert("groups", list!["webadmins"]);
+    }
+    if let Some(life) = life {
+        token.insert("expire", (std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap() + life).as_secs_f64());
     }
     token.insert("token", TOKEN);
     token.into()
