@@ -2,6 +2,8 @@
 
 use crate::support::{Answer, FRED, Running};
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 use value::map;
 
 const PING: &str = r#"{"client": "local_async", "tgt": "*", "fun": "test.ping"}"#;
@@ -133,6 +135,27 @@ async fn requests_have_bounds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_a_hundred_megabytes_is_not_kept() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nX-Auth-Token: {session}\r\nContent-Type: application/json\r\n");
+    let part = format!("10000\r\n{}\r\n", " ".repeat(65536));
+    for announced in [true, false] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let how = if announced { "Content-Length: 104857600" } else { "Transfer-Encoding: chunked" };
+        stream.write_all(format!("{head}{how}\r\n\r\n").as_bytes()).await.unwrap();
+        let mut sent = 0;
+        // Until the program closes the connection.
+        while sent < 100 << 20 && stream.write_all(part.as_bytes()).await.is_ok() {
+            sent += part.len();
+        }
+        assert!(sent < 50 << 20, "{how}: {sent} bytes were taken");
+        let ping = json!({"method": "GET", "path": "/stats", "headers": {"X-Auth-Token": session}});
+        assert_eq!(running.send(&ping).await.status, 200, "others are served");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_in_an_address_is_never_repeated() {
     let running = Running::start().await;
     let secret = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2";
@@ -213,6 +236,12 @@ async fn fields_that_name_a_user_are_never_passed_on() {
         let body = json!({"client": client, "tgt": "*", "fun": "test.ping"});
         assert_eq!(post(&running, "/", headers(), &body.to_string()).await.status, 400, "{client}");
     }
+    // There is no salt-ssh, whoever asks for it.
+    let ssh = json!({"client": "ssh", "tgt": "*", "fun": "test.ping"});
+    let answer = post(&running, "/", headers(), &ssh.to_string()).await;
+    assert_eq!(answer.status, 501);
+    assert!(answer.body.contains("is not supported: there is no salt-ssh"), "{answer:?}");
+    assert_eq!(post(&running, "/", json!({"Content-Type": "application/json"}), &ssh.to_string()).await.status, 401);
     for jid in ["20200101000000000000", "../../etc", "x"] {
         let body = json!({"client": "local_async", "tgt": "*", "fun": "test.ping", "jid": jid});
         assert_eq!(post(&running, "/", headers(), &body.to_string()).await.status, 400, "{jid}");

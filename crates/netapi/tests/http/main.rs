@@ -3,12 +3,12 @@
 mod attacks;
 mod console;
 mod files;
-
+mod foreign_text;
 mod health;
 mod limits;
 mod replay;
 mod sessions;
-
+mod streams;
 mod support;
 mod v1;
 mod websocket;
