@@ -3,12 +3,13 @@
 //! The targets live in the crate `fuzz/`, which is not a member of the workspace since it is built with
 //! instrumentation. Its `corpus/<target>/` is kept in the repository; what a run finds goes to the build directory.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
 use crate::packages;
-use crate::run::{Failure, cargo, target_dir, workspace};
+use crate::run::{Failure, Step, cargo_program, target_dir, workspace};
 use crate::tally::Tally;
 
 /// The run time of each target in the tests.
@@ -29,9 +30,10 @@ pub fn chore(args: &[String]) -> Result<(), Failure> {
     let seconds = args.iter().find_map(|arg| arg.parse().ok()).unwrap_or(SECONDS);
     let name = args.iter().find(|arg| arg.parse::<u32>().is_err());
     let mut tally = Tally::default();
-    build()?;
+    let pace = Pace { seconds, seed: Seed::Random, priority: Priority::Usual };
+    build(pace.priority)?;
     let targets: Vec<_> = targets()?.into_iter().filter(|t| name.is_none_or(|name| name == t)).collect();
-    run(&targets, seconds, Seed::Random, &mut tally)?;
+    run(&targets, pace, &mut tally)?;
     println!("{tally}");
     if tally.failed == 0 { Ok(()) } else { Err(Failure::new("a fuzz target failed")) }
 }
@@ -46,26 +48,53 @@ enum Seed {
     Fixed,
 }
 
-/// Builds and runs every target for some seconds.
-pub fn all(seconds: u32, tally: &mut Tally) -> Result<(), Failure> {
-    if let Err(failure) = build() {
-        println!("{failure}");
-        tally.fail("the build of the fuzz targets");
-        return Ok(());
-    }
-    run(&targets()?, seconds, Seed::Fixed, tally)
+/// How the fuzz targets run.
+#[derive(Clone, Copy)]
+struct Pace {
+    seconds: u32,
+    seed: Seed,
+    priority: Priority,
 }
 
-fn build() -> Result<(), Failure> {
-    let step =
-        cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &host()?, "--target-dir"]);
+#[derive(Clone, Copy)]
+enum Priority {
+    Usual,
+    /// Tests with timeouts run at the same time.
+    Low,
+}
+
+impl Priority {
+    /// A command that runs with this priority.
+    fn step(self, program: impl AsRef<OsStr>) -> Step {
+        match self {
+            Priority::Usual => Step::new(program),
+            Priority::Low => Step::new("nice").args(["-n", "15"]).arg(program),
+        }
+    }
+}
+
+/// Builds and runs every target for some seconds, with a low priority.
+pub fn beside_others(seconds: u32) -> Result<Tally, Failure> {
+    let mut tally = Tally::default();
+    let pace = Pace { seconds, seed: Seed::Fixed, priority: Priority::Low };
+    if let Err(failure) = build(pace.priority) {
+        println!("{failure}");
+        tally.fail("the build of the fuzz targets");
+        return Ok(tally);
+    }
+    run(&targets()?, pace, &mut tally)?;
+    Ok(tally)
+}
+
+fn build(priority: Priority) -> Result<(), Failure> {
+    let args = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &host()?, "--target-dir"];
     // With the flags in the environment, not in a profile: the dependencies must be instrumented as well.
-    step.arg(build_dir()).env("RUSTFLAGS", FLAGS).run()
+    priority.step(cargo_program()).args(args).arg(build_dir()).env("RUSTFLAGS", FLAGS).run()
 }
 
 /// The compiler's own platform: naming it keeps the instrumentation away from build scripts and macros.
 fn host() -> Result<String, Failure> {
-    let text = crate::run::Step::new("rustc").arg("-vV").output().unwrap_or_default();
+    let text = Step::new("rustc").arg("-vV").output().unwrap_or_default();
     let host = text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned);
     host.ok_or_else(|| Failure::new("`rustc -vV` does not name its host"))
 }
@@ -85,10 +114,10 @@ fn targets() -> Result<Vec<String>, Failure> {
 }
 
 /// Runs the targets, as many at a time as there are processors.
-fn run(targets: &[String], seconds: u32, seed: Seed, tally: &mut Tally) -> Result<(), Failure> {
+fn run(targets: &[String], pace: Pace, tally: &mut Tally) -> Result<(), Failure> {
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     for some in targets.chunks(at_once) {
-        let running: Vec<_> = some.iter().map(|name| start(name, seconds, seed)).collect::<Result<_, _>>()?;
+        let running: Vec<_> = some.iter().map(|name| start(name, pace)).collect::<Result<_, _>>()?;
         for (name, (child, log)) in some.iter().zip(running) {
             let ended = finish(name, child, &log);
             tally.check(&format!("fuzz {name}"), ended);
@@ -97,7 +126,7 @@ fn run(targets: &[String], seconds: u32, seed: Seed, tally: &mut Tally) -> Resul
     Ok(())
 }
 
-fn start(name: &str, seconds: u32, seed: Seed) -> Result<(Child, PathBuf), Failure> {
+fn start(name: &str, pace: Pace) -> Result<(Child, PathBuf), Failure> {
     let found = build_dir().join("corpus").join(name);
     let artifacts = build_dir().join("artifacts").join(name);
     for dir in [&found, &artifacts] {
@@ -107,14 +136,19 @@ fn start(name: &str, seconds: u32, seed: Seed) -> Result<(Child, PathBuf), Failu
     let log = artifacts.join("log");
     let program = build_dir().join(host()?).join("release").join(name);
     // libFuzzer puts new inputs into the first directory it is given.
-    let mut step = crate::run::Step::new(program).arg(&found);
+    let mut step = pace.priority.step(program).arg(&found);
     let kept = workspace().join("fuzz/corpus").join(name);
     if kept.exists() {
         step = step.arg(&kept);
     }
-    // One input that takes ten seconds is a hang.
-    let limits = [format!("-max_total_time={seconds}"), format!("-rss_limit_mb={MEBIBYTES}"), "-timeout=10".into()];
-    let seed = match seed {
+    // One input that takes ten seconds is a hang; with a low priority it gets a part of a processor.
+    let hang = match pace.priority {
+        Priority::Usual => "-timeout=10",
+        Priority::Low => "-timeout=60",
+    };
+    let time = format!("-max_total_time={}", pace.seconds);
+    let limits = [time, format!("-rss_limit_mb={MEBIBYTES}"), hang.to_owned()];
+    let seed = match pace.seed {
         Seed::Random => None,
         Seed::Fixed => Some("-seed=1"),
     };

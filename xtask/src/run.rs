@@ -1,6 +1,6 @@
 //! Running other programs, with errors that name the command.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -48,11 +48,16 @@ pub fn optimised_program() -> PathBuf {
 /// Where changes are judged everything is built once and then thrown away: what would speed up the next build, and the
 /// line tables for debuggers, are half of 16 GB.
 pub fn cargo(args: &[&str]) -> Step {
-    let step = Step::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args);
+    let step = Step::new(cargo_program()).args(args);
     match judged() {
         true => step.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0"),
         false => step,
     }
+}
+
+/// The cargo that runs this program.
+pub fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// Returns whether a change is being judged (`CI=true`), rather than made.

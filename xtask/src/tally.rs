@@ -43,6 +43,14 @@ impl Tally {
         self.failures.push(Report { name: name.to_owned(), lines: Vec::new() });
     }
 
+    /// Adds the counts and failures of a part that was counted by itself.
+    pub fn add_all(&mut self, part: Tally) {
+        self.passed += part.passed;
+        self.failed += part.failed;
+        self.skipped += part.skipped;
+        self.failures.extend(part.failures);
+    }
+
     /// Adds the counts of a summary line of libtest, and keeps what its failed tests printed; other lines count nothing.
     pub fn line(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
@@ -102,6 +110,16 @@ mod tests {
         tally.line("test x::y ... ok");
         tally.check("cargo clippy", true);
         assert_eq!(tally.to_string(), "15 passed, 3 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_part_is_added_with_its_failures() {
+        let (mut tally, mut part) = (Tally::default(), Tally::default());
+        tally.check("cargo fmt", true);
+        part.check("fuzz zmtp", true);
+        part.check("fuzz ipc", false);
+        tally.add_all(part);
+        assert_eq!(tally.to_string(), "failed: fuzz ipc\n2 passed, 1 failed, 0 skipped");
     }
 
     #[test]

@@ -43,7 +43,16 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
         longer_tests(built, &mut tally, &mut times)?;
     }
     let installed = real_salt.and_then(|thread| thread.join().expect("the installation does not panic"));
-    times.of("interop", || interop(scope, built, installed, &mut tally))?;
+    match scope {
+        Scope::Short => times.of("interop", || interop(scope, built, installed, &mut tally))?,
+        Scope::Full => times.of("interop, and fuzzing beside it", || {
+            // Scenarios mostly wait, so fuzzing costs no time beside them.
+            let fuzzing = std::thread::spawn(|| fuzz::beside_others(fuzz::SECONDS));
+            let outcome = interop(scope, built, installed, &mut tally);
+            tally.add_all(fuzzing.join().expect("fuzzing does not panic")?);
+            outcome
+        })?,
+    }
     println!("{times}{tally}");
     if tally.failed == 0 { Ok(()) } else { Err(Failure::new("some checks failed")) }
 }
@@ -103,7 +112,7 @@ fn longer_tests(built: bool, tally: &mut Tally, times: &mut Times) -> Result<(),
     if built {
         times.of("attacks", || follow(tally, crate::attack_step(checked_program())))?;
     }
-    times.of("fuzzing", || fuzz::all(fuzz::SECONDS, tally))
+    Ok(())
 }
 
 /// Tests that need root and change packages, accounts and services of the machine.
