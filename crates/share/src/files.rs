@@ -186,6 +186,18 @@ impl LossWatch {
         }
     }
 
+    /// Takes note that a sign-in has made the file of an id again, which had vanished. Many keys may be lost although most of their
+    /// minions are back within moments.
+    pub fn made_again(&mut self, key: &Key, now: u64) {
+        match self.gone.remove(key) {
+            Some(time) => drop(self.order.remove(&(time, key.clone()))),
+            None => self.recent.push_back(now),
+        }
+        if self.gone.is_empty() {
+            self.recent.retain(|time| time + LOSS_WINDOW > now);
+        }
+    }
+
     /// Takes note that a whole directory is gone.
     pub fn directory_gone(&mut self) {
         self.directory = true;
@@ -220,8 +232,9 @@ impl LossWatch {
         }
         // Those that vanished shortly before and are deleted meanwhile count as well.
         let known = known + self.recent.len().saturating_sub(self.gone.len());
-        self.many |= self.recent.len() > LOSS_FREE && self.recent.len() * 5 > known;
-        if (self.many || self.directory) && !self.gone.is_empty() {
+        let waiting = !self.gone.is_empty();
+        self.many |= waiting && self.recent.len() > LOSS_FREE && self.recent.len() * 5 > known;
+        if (self.many || self.directory) && waiting {
             self.many = true;
             return self.report(now);
         }

@@ -178,6 +178,20 @@ fn too_many_missing_files_are_no_decision() {
 }
 
 #[test]
+fn files_that_sign_ins_make_again_count_among_those_that_vanished() {
+    let mut watch = vanished(8);
+    watch.made_again(&key(7), 1_500);
+    (8..11).for_each(|number| watch.made_again(&key(number), 1_500));
+    assert_eq!(watch.decide(1_600, 14), Some(Lost::TooMany((0..7).map(key).collect())));
+
+    let mut watch = LossWatch::default();
+    (0..11).for_each(|number| watch.made_again(&key(number), 1_000));
+    assert_eq!(watch.decide(1_100, 14), None, "all are back");
+    watch.gone(key(0), 7_000);
+    assert_eq!(watch.decide(12_000, 14), Some(Lost::Deleted(vec![key(0)])), "long ago");
+}
+
+#[test]
 fn many_files_that_are_a_small_part_or_vanish_slowly_are_deleted() {
     let mut watch = vanished(11);
     assert!(matches!(watch.decide(6_100, 55), Some(Lost::Deleted(all)) if all.len() == 11));

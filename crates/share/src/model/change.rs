@@ -104,12 +104,16 @@ impl<R: Records> Model<R> {
             actions.push(Action::NotStored { class, key, reason });
             return;
         }
-        if class == Class::Keys {
-            // Whoever decides about a key, and be it what was decided before, knows what its files say.
-            self.losses.back(&key);
-        }
         let wished = (wish.state != State::Deleted).then(|| (wish.state, wish.content.clone()));
         let entry = self.entry(class, &key);
+        let same = wished.is_some() && entry.present().map(|(state, content)| (state, content.clone())) == wished;
+        match class {
+            // A sign-in writes nothing if the file of an accepted key is there.
+            Class::Keys if wish.by == By::Auto && same => self.losses.made_again(&key, now.steady),
+            // Whoever decides about a key, and be it what was decided before, knows what its files say.
+            Class::Keys => self.losses.back(&key),
+            _ => {}
+        }
         self.clock.observe(entry.latest());
         let stamp = self.stamp(now);
         let Some(decision) = entry.decide(wish, stamp) else {

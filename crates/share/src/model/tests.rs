@@ -671,6 +671,23 @@ fn a_lost_file_of_a_key_that_is_accepted_again_is_not_deleted_later() {
     assert!(net.hosts.iter().all(|host| accepted(host, "web1")), "although it says nothing new");
 }
 
+/// As with `auto_accept`, and minions that are connected.
+#[test]
+fn keys_that_sign_ins_accept_again_do_not_hide_that_a_fleet_is_lost() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let id = |number: u64| format!("web{number}");
+    (0..14).for_each(|number| net.change(0, key_file(&id(number), true)));
+    net.run(SECOND);
+    for number in 0..4 {
+        let (id, public_key) = (Key::new(&id(number)).unwrap(), packed("k"));
+        net.change(0, Change::Key { id, state: State::Accepted, public_key, by: By::Auto });
+    }
+    (4..14).for_each(|number| net.change(0, key_file(&id(number), false)));
+    net.run(MINUTE);
+    assert_eq!(net.hosts[1].files.len(), 14, "ten of fourteen are lost, not deleted");
+}
+
 #[test]
 fn deleted_keys_do_not_hide_that_a_fleet_is_lost() {
     let mut net = Net::new(2, 1);
