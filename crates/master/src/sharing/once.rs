@@ -151,7 +151,8 @@ pub fn policy(once: config::Once) -> OncePolicy {
 
 impl Worker {
     fn lease_start(&self) -> LeaseStart {
-        self.settings.lease_start(self.model.node(), self.model.last_time(), &self.shared.stores.rt)
+        let members = self.model.records().root(Class::Members, 0).count;
+        self.settings.lease_start(self.model.node(), self.model.last_time(), members, &self.shared.stores.rt)
     }
 
     /// Takes over which runs the claims name, and begins to take leases.

@@ -81,12 +81,14 @@ impl Settings {
         })
     }
 
-    /// Returns how the leases of this member start. `last` is the highest time of its stamps.
-    pub fn lease_start(&self, me: Node, last: u64, rt: &Rt) -> LeaseStart {
+    /// Returns how the leases of this member start. `last` is the highest time of its stamps, `members` the number of members that it
+    /// knows.
+    pub fn lease_start(&self, me: Node, last: u64, members: u64, rt: &Rt) -> LeaseStart {
         let now = rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         // A member that has no stamps yet begins at the present as well: rounds of others far ahead of its own would not count.
+        let is_newcomer = members <= 1 && !self.peers.is_empty();
         let (round, seed) = (last.max(now << 16), rt.below(u64::MAX));
-        LeaseStart { me, policy: self.once, lease_time: self.lease_time, saved: None, round, seed }
+        LeaseStart { me, policy: self.once, lease_time: self.lease_time, saved: None, is_newcomer, round, seed }
     }
 
     /// Returns the settings of the links.

@@ -145,7 +145,10 @@ impl Worker {
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
         let started = Instant::now();
-        let start = settings.lease_start(model.node(), model.last_time(), &shared.stores.rt);
+        let start = {
+            let members = model.records().root(Class::Members, 0).count;
+            settings.lease_start(model.node(), model.last_time(), members, &shared.stores.rt)
+        };
         let voters = VotersFile::beside(model.records().inner().path());
         let once = Once::new(start, crate::schedule::duties(&shared.stores.config), voters, STARTED);
         Worker {

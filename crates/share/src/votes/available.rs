@@ -6,7 +6,7 @@ use super::{Ballot, LeaseAction, Vote, VoteMessage, Voters};
 use crate::Node;
 
 /// How long a member is away before the next one takes its leases.
-const PATIENCE: u64 = 10_000;
+pub(super) const PATIENCE: u64 = 10_000;
 
 /// How often a question is repeated that was not answered: messages may be lost.
 const REPEAT: u64 = 1_000;
@@ -74,6 +74,11 @@ impl Available {
     /// Takes no lease before this moment.
     pub(super) fn taking_from(self, from: u64) -> Available {
         Available { from, ..self }
+    }
+
+    /// The same, from now on.
+    pub(super) fn take_from(&mut self, from: u64) {
+        self.from = from;
     }
 
     pub(super) fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAction> {

@@ -161,6 +161,13 @@ impl Leases {
         leases
     }
 
+    /// Takes no lease by rank for as long as a member waits for others that are away.
+    fn wait_for_others(&mut self, now: u64) {
+        if let Taking::Available(available) = &mut self.taking {
+            available.take_from(now + available::PATIENCE);
+        }
+    }
+
     /// Returns how leases are taken at the moment.
     pub fn mode(&self) -> Mode {
         match self.policy {

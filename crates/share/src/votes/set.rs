@@ -52,6 +52,8 @@ pub struct LeaseStart {
     /// What [`SetAction::Save`] had written down. A file that came back from a backup counts as lost: it may be older than what this
     /// member has promised since.
     pub saved: Option<SavedVoters>,
+    /// The options name other members, none of which this one has met: its disk is new, and they may hold leases.
+    pub is_newcomer: bool,
     /// See [`Leases::new`].
     pub round: u64,
     /// See [`Leases::new`].
@@ -72,14 +74,17 @@ pub struct SetLeases {
 impl SetLeases {
     /// Creates the leases of a member that starts at `now`.
     pub fn new(start: LeaseStart, now: u64) -> SetLeases {
-        let LeaseStart { me, policy, lease_time, saved, round, seed } = start;
+        let LeaseStart { me, policy, lease_time, saved, is_newcomer, round, seed } = start;
         let votes = matches!(policy, OncePolicy::Auto | OncePolicy::Majority);
         let earlier = saved.as_ref().map_or(0, |saved| saved.lease_time);
         let times = LeaseTimes::new(lease_time).after(earlier);
         let lease_time = lease_time.max(earlier);
         let roster = Roster::new(me, votes, times, saved, now);
         let first = if policy == OncePolicy::Auto { OncePolicy::Available } else { policy };
-        let leases = Leases::new(me, first, times, round, seed, now);
+        let mut leases = Leases::new(me, first, times, round, seed, now);
+        if is_newcomer {
+            leases.wait_for_others(now);
+        }
         // What is in the file is not written again, and neither is that there is nothing.
         let saved = roster.saved(if earlier == 0 { lease_time } else { earlier });
         SetLeases { policy, roster, leases, lease_time, saved }

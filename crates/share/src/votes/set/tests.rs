@@ -73,7 +73,7 @@ impl Set {
         self.boots += 1;
         let saved = self.saved.get(&member).map(|saved| SavedVoters::unpack(saved).expect("as it was written"));
         let (me, policy, round) = (node(member), self.policy, self.now << 16);
-        let start = LeaseStart { me, policy, lease_time: 6_000, saved, round, seed: self.boots };
+        let start = LeaseStart { me, policy, lease_time: 6_000, saved, is_newcomer: false, round, seed: self.boots };
         let mut leases = SetLeases::new(start, self.now);
         let first = leases.set_eligible(eligible(&self.known[&member]), self.now);
         self.running.insert(member, leases);
@@ -266,6 +266,21 @@ fn two_masters_take_leases_by_rank_and_three_by_votes() {
     let other = [1, 2, 3].into_iter().find(|member| *member != holder).expect("three");
     let (shown, left) = set.running[&other].holder(LEASE, set.now).expect("it has granted it");
     assert!(shown == node(holder) && left.is_some_and(|left| left <= 6_000));
+}
+
+#[test]
+fn a_member_with_a_new_disk_waits_for_the_others_before_it_takes_a_lease() {
+    for (is_newcomer, from) in [(true, 11_000), (false, 1_000)] {
+        let (policy, round, saved) = (OncePolicy::Auto, 1_000 << 16, None);
+        let start = LeaseStart { me: node(1), policy, lease_time: 6_000, saved, is_newcomer, round, seed: 1 };
+        let mut leases = SetLeases::new(start, 1_000);
+        leases.set_eligible(eligible(&BTreeSet::from([1])), 1_000);
+        leases.want(LEASE, 1_000);
+        leases.tick(from - 1);
+        assert_eq!(leases.held(LEASE, from - 1).is_some(), !is_newcomer);
+        leases.tick(from);
+        assert!(leases.held(LEASE, from).is_some());
+    }
 }
 
 #[test]
