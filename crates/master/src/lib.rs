@@ -87,6 +87,9 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     info!("Setting up the Salt Master");
     info!("The Salt Master is starting up");
     info!("salt-master is starting as user '{}'", from.config.user);
+    if !sharing::room::wait(&from.config, &rt, &stop).await {
+        return Ok(());
+    }
     let master = start::start(from, rt.clone()).await?;
     let dispatcher = requests::Dispatcher::new(master.shared.clone());
     // Requests are answered until the minions know that the master stops.

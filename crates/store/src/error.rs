@@ -51,6 +51,12 @@ impl Error {
         Error::BadName { what, name: name.chars().take(64).collect() }
     }
 
+    /// Returns whether the disk, or the share of it that the user may fill, is full.
+    pub fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
     /// Returns whether the file, or a directory of its path, does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)

@@ -66,6 +66,25 @@ fn a_job_reaches_the_minions_of_a_member_whose_disk_was_full() {
     });
 }
 
+/// Its minion goes to another member meanwhile.
+#[test]
+fn a_member_that_starts_with_a_full_disk_waits_for_room() {
+    Sim::run(90, async |sim| {
+        let (cluster, _ear) = begin(&sim, failover()).await;
+        cluster.set_disk_full("m1", true);
+        sim.kill("m1");
+        cluster.start("m1");
+        seconds(20).await;
+        assert!(cluster.runs("m1"), "{}", trace(&cluster));
+        let job = ping(&cluster, "m2").await;
+        seconds(20).await;
+        assert_eq!(cluster.jobs("m2").count_returns(&job.jid).unwrap(), 1, "{}", trace(&cluster));
+        cluster.set_disk_full("m1", false);
+        seconds(90).await;
+        ran_once(&cluster, &job);
+    });
+}
+
 /// What was sent into a link that breaks is lost, and so it is sent again over the next one.
 #[test]
 fn a_job_that_is_lost_with_a_link_is_sent_again_when_the_link_is_back() {

@@ -6,7 +6,8 @@
 //! which minions are connected to which member, and `forward` has members deliver each other's jobs; `events` sends them events;
 //! `drift` compares what is not shared, such as files and access control;
 //! `once` decides which member runs what the set does once, by votes of the list in the file `voters`; `named` does so for programs,
-//! and `held` stops runs whose lease is lost; `restart` begins again after a bug;
+//! and `held` stops runs whose lease is lost; `restart` begins again after a bug; `room` waits for
+//! room on the disk before the start;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs`, `data` and `tokens` make records of it and write
 //! those of others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
@@ -29,6 +30,7 @@ mod named;
 mod once;
 mod presence;
 mod restart;
+pub mod room;
 mod settings;
 mod slots;
 mod tokens;
