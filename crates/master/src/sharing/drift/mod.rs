@@ -4,6 +4,7 @@
 //! those of directories, and `search` goes down the trees of the others when somebody wants to know what differs. Nothing is
 //! repaired.
 
+mod environments;
 mod scan;
 mod search;
 mod sources;

@@ -12,6 +12,8 @@ use share::drift::{Dir, DirBuilder, Entry, Leaf, entry_name};
 use targeting::{Glob, PyRegex};
 use tokio_util::sync::CancellationToken;
 
+use super::environments::environments;
+
 /// The maximum number of files of a tree, and how deep directories are looked into.
 const MOST_FILES: usize = 1_000_000;
 const MOST_DEPTH: usize = 60;
@@ -22,9 +24,6 @@ const UNSETTLED: i64 = 2;
 /// Directories and files that tools keep beside what they manage, and that differ on each host.
 const OF_TOOLS: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
 const ENDINGS_OF_TOOLS: [&str; 3] = [".pyc", ".swp", "~"];
-
-/// Environments whose directories follow from what a minion asks for: nobody knows all of them.
-const ANY_ENV: &str = "__env__";
 
 /// Why there is no tree.
 #[derive(Debug)]
@@ -73,12 +72,12 @@ impl<'a> Scan<'a> {
     /// Returns the tree of environments. Of files with one path the one in the first directory counts.
     pub fn environments(mut self, roots: &Roots) -> Result<Dir, Unscanned> {
         let mut all = DirBuilder::default();
-        for (env, directories) in roots.iter().filter(|(env, _)| *env != ANY_ENV) {
+        for (env, directories) in environments(roots) {
             let env = entry_name(env.as_bytes());
             let before = self.before.and_then(|before| inside(before, &env));
             let Some(tree) = all.dir(&env) else { continue };
             for directory in directories {
-                self.walk(directory, "", before, tree, &mut Vec::new())?;
+                self.walk(&directory, "", before, tree, &mut Vec::new())?;
             }
         }
         Ok(all.finish())
@@ -228,11 +227,23 @@ mod tests {
         put(second.path(), ".git/index", "of a tool");
         put(second.path(), "empty/.git/index", "of a tool");
         let roots = vec![first.path().to_owned(), second.path().to_owned(), PathBuf::from("/no/such/directory")];
-        let both = scan(&[("base", roots), ("__env__", vec![second.path().to_owned()])], None, LATER);
+        let both = scan(&[("base", roots)], None, LATER);
         put(first.path(), "web/more.sls", "second");
         let one = scan(&[("base", vec![first.path().to_owned()])], None, LATER);
         assert_eq!(both.digest(), one.digest());
         assert!(leaf(&one, &["base", "web", "more.sls"]).is_some());
+    }
+
+    #[test]
+    fn environments_of_a_template_are_compared() {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let tree = |at: &Path| scan(&[("__env__", vec![at.join("__env__/salt")])], None, LATER).digest();
+        for at in [one.path(), two.path()] {
+            put(at, "prod/salt/web.sls", "content");
+        }
+        assert_eq!(tree(one.path()), tree(two.path()));
+        put(two.path(), "prod/salt/web.sls", "other");
+        assert_ne!(tree(one.path()), tree(two.path()));
     }
 
     #[test]
