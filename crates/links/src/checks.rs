@@ -14,16 +14,46 @@ const MAX_AHEAD: u64 = 24 * 3600 * 1000;
 /// Why a peer is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    Cluster { name: String, theirs: String, own_name: String, ours: String },
-    Format { theirs: u64 },
-    Clock { name: String, days: u64 },
-    Removed { name: String },
-    Name { name: String },
-    Copied { name: String, hosts: [IpAddr; 2] },
-    Proof { name: String },
-    NoProof { name: String, own_name: String },
-    NotAccepted { name: String, own_name: String },
-    Admission { name: String, reason: String },
+    Cluster {
+        name: String,
+        theirs: String,
+        own_name: String,
+        ours: String,
+    },
+    Format {
+        theirs: u64,
+    },
+    Clock {
+        name: String,
+        days: u64,
+    },
+    Removed {
+        name: String,
+    },
+    /// `by_me`: by the member that refuses.
+    Name {
+        name: String,
+        by_me: bool,
+    },
+    Copied {
+        name: String,
+        hosts: [IpAddr; 2],
+    },
+    Proof {
+        name: String,
+    },
+    NoProof {
+        name: String,
+        own_name: String,
+    },
+    NotAccepted {
+        name: String,
+        own_name: String,
+    },
+    Admission {
+        name: String,
+        reason: String,
+    },
 }
 
 /// The word for clocks that are too far ahead.
@@ -87,7 +117,12 @@ impl fmt::Display for Refusal {
             Refusal::Removed { name } => {
                 write!(f, "{name:?} was removed from the set: it needs a new member key to join again")
             }
-            Refusal::Name { name } => write!(f, "the name {name:?} is in use by another member; set 'id'"),
+            Refusal::Name { name, by_me: true } => write!(f, "the name {name:?} is in use by another member; set 'id'"),
+            Refusal::Name { name, by_me: false } => write!(
+                f,
+                "the name {name:?} is in use by another member; set 'id', or run 'salt-run saltern.remove {name}' on a member \
+                 if the other one is gone for good"
+            ),
             Refusal::Copied { name, hosts } => write!(
                 f,
                 "two hosts have the member key of {name:?}: {} and {}. On the copied one stop the master, delete \
@@ -160,7 +195,7 @@ pub(crate) fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
     }
     let other = facts.named.is_some_and(|known| known != facts.node);
     if name == facts.own_name || (other && facts.standing == Standing::Stranger) {
-        return Err(Refusal::Name { name });
+        return Err(Refusal::Name { by_me: name == facts.own_name, name });
     }
     Ok(())
 }
@@ -189,7 +224,10 @@ mod tests {
         let removed = Facts { standing: Standing::Removed, ..facts() };
         assert!(words(&hello(), &removed).starts_with("\"m2\" was removed from the set"));
         let named = Facts { named: Some(Node([3; 8])), ..facts() };
-        assert_eq!(words(&hello(), &named), "the name \"m2\" is in use by another member; set 'id'");
+        assert!(
+            words(&hello(), &named)
+                .ends_with("or run 'salt-run saltern.remove m2' on a member if the other one is gone for good")
+        );
         let copied = Facts { copied: Some([[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]), ..facts() };
         assert!(words(&hello(), &copied).contains("member key of \"m2\": 10.0.0.2 and 10.0.0.3. On the copied one"));
         let own = Hello { name: "m1".into(), ..hello() };
@@ -204,7 +242,7 @@ mod tests {
             (Refusal::Format { theirs: 9 }, "another format: one of the two is too old"),
             (Refusal::Clock { name: name(), days: 3_652 }, "clock is 3,652 days ahead"),
             (Refusal::Removed { name: name() }, "removed"),
-            (Refusal::Name { name: name() }, "name in use"),
+            (Refusal::Name { name: name(), by_me: true }, "name in use"),
             (Refusal::Copied { name: name(), hosts: [[10, 0, 0, 2].into(); 2] }, "two hosts have its member key"),
             (Refusal::Proof { name: name() }, "wrong secret"),
             (Refusal::NoProof { name: name(), own_name: name() }, "waiting to be accepted"),
