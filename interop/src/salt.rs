@@ -33,6 +33,13 @@ impl Salt {
         found.clone().map_err(anyhow::Error::msg)
     }
 
+    /// Returns the programs of another version, linked into a scratch directory.
+    pub fn of_program(program: &Path) -> Result<Self> {
+        let bin =
+            env::temp_dir().join(format!("saltern-interop-other-{}-{}", nix::unistd::getuid(), std::process::id()));
+        link(program, bin)
+    }
+
     /// Returns the path of `saltern` itself, for its own commands.
     pub fn saltern() -> Result<PathBuf> {
         program_under_test()

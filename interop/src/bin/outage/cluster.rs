@@ -7,17 +7,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use interop::{Salt, Settings, Transport, until};
+use interop::{Salt, Transport, until};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::config::{self, Shape};
 use crate::lab::{Host, Lab};
 
 /// The number of masters.
 pub const MASTERS: usize = 3;
 /// The number of minions.
 pub const MINIONS: usize = 10;
+
+/// A target that means the ten minions, and no other keys.
+const EVERY: &str = "n*";
 
 /// The time limit for the start of all daemons.
 const START: Duration = Duration::from_secs(240);
@@ -32,14 +36,16 @@ pub enum Role {
 /// A daemon on its host.
 pub struct Node {
     pub host: Host,
-    root: PathBuf,
+    pub root: PathBuf,
+    /// Its programs, which an upgrade replaces.
+    pub salt: Salt,
     child: Option<Child>,
 }
 
 /// All nodes.
 pub struct Cluster<'a> {
     pub lab: &'a Lab,
-    salt: Salt,
+    pub shape: Shape,
     pub masters: Vec<Node>,
     pub minions: Vec<Node>,
     /// A library that shifts the clock of the first master, if there is one.
@@ -54,21 +60,39 @@ pub struct Job {
 
 impl<'a> Cluster<'a> {
     /// Writes the configurations and the keys, and mounts the caches.
-    pub fn prepare(lab: &'a Lab, hosts: &[Host], salt: &Salt, transport: Transport, root: &Path) -> Result<Self> {
+    pub fn prepare(
+        lab: &'a Lab,
+        hosts: &[Host],
+        salt: &Salt,
+        transport: Transport,
+        shape: Shape,
+        root: &Path,
+    ) -> Result<Self> {
         let node = |host: &Host| -> Result<Node> {
             let root = root.join(&host.name);
             for folder in ["conf", "pki", "cache", "run", "srv/salt", "srv/pillar"] {
                 fs::create_dir_all(root.join(folder)).with_context(|| format!("failed to make {folder}"))?;
             }
             mount(&root.join("cache"))?;
-            Ok(Node { host: host.clone(), root, child: None })
+            Ok(Node { host: host.clone(), root, salt: salt.clone(), child: None })
         };
         let (first, rest) = hosts.split_at(MASTERS);
         let masters = first.iter().map(&node).collect::<Result<Vec<_>>>()?;
         let minions = rest.iter().map(&node).collect::<Result<Vec<_>>>()?;
-        let cluster = Cluster { lab, salt: salt.clone(), masters, minions, clock: find_clock() };
-        cluster.masters.iter().try_for_each(|node| configure_master(node, transport))?;
-        cluster.minions.iter().try_for_each(|node| configure_minion(node, transport, first, salt.is_ours()))?;
+        let cluster = Cluster { lab, shape, masters, minions, clock: find_clock() };
+        for number in 0..MASTERS {
+            config::master(&cluster.masters, number, transport, shape)?;
+        }
+        for (number, node) in cluster.minions.iter().enumerate() {
+            config::minion(node, number, transport, &first[..shape.serving()], shape)?;
+        }
+        if let (Shape::Set { .. }, false) = (shape, salt.is_ours()) {
+            // The members of a cluster of Salt have keys of their own, and one file system.
+            for folder in ["shared/pki", "shared/cache"] {
+                fs::create_dir_all(root.join(folder)).with_context(|| format!("failed to make {folder}"))?;
+            }
+            return Ok(cluster);
+        }
         let pair = root.join("pair");
         fs::create_dir_all(&pair)?;
         let mut keygen = Command::new(salt.program("salt-key"));
@@ -92,7 +116,7 @@ impl<'a> Cluster<'a> {
         for at in 0..MINIONS {
             self.launch(Role::Minion, at)?;
         }
-        for at in 0..MASTERS {
+        for at in 0..self.shape.serving() {
             self.all_answer(at, START).with_context(|| format!("{} at the start", self.masters[at].host.name))?;
         }
         Ok(())
@@ -100,12 +124,12 @@ impl<'a> Cluster<'a> {
 
     /// Starts one daemon.
     pub fn launch(&mut self, role: Role, at: usize) -> Result<()> {
-        let (salt, lab) = (self.salt.clone(), self.lab);
+        let lab = self.lab;
         let shifted = self.clock.clone().filter(|_| role == Role::Master && at == 0);
         let node = self.node(role, at);
         let program = if role == Role::Master { "salt-master" } else { "salt-minion" };
         let output = fs::OpenOptions::new().create(true).append(true).open(node.root.join("out"))?;
-        let mut command = lab.command(&node.host, &salt.program(program));
+        let mut command = lab.command(&node.host, &node.salt.program(program));
         // Jobs find the directory of their minion by this variable.
         command.arg("-c").arg(node.conf()).env("LAB_ROOT", &node.root);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
@@ -137,7 +161,7 @@ impl<'a> Cluster<'a> {
     /// Runs one of the programs on a master's host.
     pub fn program(&self, at: usize, name: &str, args: &[&str]) -> Result<String> {
         let node = &self.masters[at];
-        let mut command = self.lab.command(&node.host, &self.salt.program(name));
+        let mut command = self.lab.command(&node.host, &node.salt.program(name));
         let output = command.arg("-c").arg(node.conf()).args(args).output()?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -150,7 +174,7 @@ impl<'a> Cluster<'a> {
     /// Returns how many minions answer a `test.ping` of a master.
     pub fn answering(&self, at: usize, timeout: u32) -> Result<usize> {
         let timeout = timeout.to_string();
-        let text = self.program(at, "salt", &["--out=json", "--static", "-t", &timeout, "*", "test.ping"])?;
+        let text = self.program(at, "salt", &["--out=json", "--static", "-t", &timeout, EVERY, "test.ping"])?;
         let answers: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
         Ok(answers.as_object().map_or(0, |map| map.values().filter(|value| **value == json!(true)).count()))
     }
@@ -180,7 +204,7 @@ impl<'a> Cluster<'a> {
 
     /// Publishes a job without waiting for it; `None` if the master did not accept it.
     pub fn send(&self, at: usize, call: &[&str]) -> Result<Option<Job>> {
-        let mut args = vec!["--async", "*"];
+        let mut args = vec!["--async", EVERY];
         args.extend(call);
         let text = self.program(at, "salt", &args)?;
         let jid = text.split_whitespace().last().unwrap_or_default();
@@ -191,12 +215,20 @@ impl<'a> Cluster<'a> {
 
     /// Returns how many returns of a job can be read at its master.
     pub fn returns(&self, job: &Job) -> Result<usize> {
-        let count = |at: usize| -> Result<usize> {
-            let text = self.program(at, "salt-run", &["--out=json", "jobs.lookup_jid", &job.jid])?;
-            let found: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-            Ok(found.as_object().map_or(0, |map| map.len()))
-        };
-        count(job.master)
+        self.returns_at(job.master, &job.jid)
+    }
+
+    /// Returns how many returns of a job can be read at a master.
+    pub fn returns_at(&self, at: usize, jid: &str) -> Result<usize> {
+        let found = self.runner(at, &["jobs.lookup_jid", jid])?;
+        Ok(found.as_object().map_or(0, |map| map.len()))
+    }
+
+    /// Returns what a runner says on a master; nothing if it fails.
+    pub fn runner(&self, at: usize, call: &[&str]) -> Result<Value> {
+        let mut args = vec!["--out=json"];
+        args.extend(call);
+        Ok(serde_json::from_str(&self.program(at, "salt-run", &args)?).unwrap_or(Value::Null))
     }
 
     /// Returns the length of a minion's log in bytes.
@@ -288,35 +320,6 @@ fn enlarge(at: &Path) -> Result<()> {
     let enlarged = Command::new("mount").args(["-o", "remount,size=2g"]).arg(at).status()?;
     ensure!(enlarged.success(), "failed to enlarge the disk at {}", at.display());
     Ok(())
-}
-
-fn common(node: &Node, transport: Transport) -> Settings {
-    let mut settings = Settings::default();
-    let path = |name: &str| node.root.join(name).display().to_string();
-    settings.set("root_dir", path("")).set("pki_dir", path("pki")).set("cachedir", path("cache"));
-    settings.set("sock_dir", path("run")).set("log_file", path("log")).set("log_level_logfile", "info");
-    settings.set("pidfile", path("pid")).set("transport", transport.name()).set("user", "root");
-    settings
-}
-
-fn configure_master(node: &Node, transport: Transport) -> Result<()> {
-    let mut settings = common(node, transport);
-    settings.set("interface", "0.0.0.0").set("auto_accept", true).set("worker_threads", 3).set("timeout", 5);
-    settings.set("file_roots", json!({"base": [node.root.join("srv/salt").display().to_string()]}));
-    settings.set("pillar_roots", json!({"base": [node.root.join("srv/pillar").display().to_string()]}));
-    settings.write(&node.root.join("conf/master"))
-}
-
-fn configure_minion(node: &Node, transport: Transport, masters: &[Host], ours: bool) -> Result<()> {
-    let mut settings = common(node, transport);
-    let names: Vec<&str> = masters.iter().map(|host| host.name.as_str()).collect();
-    // Names and not addresses, since some faults change what a name resolves to.
-    settings.set("id", node.host.name.as_str()).set("master", names).set("retry_dns", 1);
-    if !ours {
-        // Only with this option does a real minion check its connections.
-        settings.set("master_alive_interval", 5);
-    }
-    settings.write(&node.root.join("conf/minion"))
 }
 
 /// Returns libfaketime, which gives one process another time, if it is installed.

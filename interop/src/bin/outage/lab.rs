@@ -53,6 +53,7 @@ pub struct Host {
 pub struct Lab {
     hosts: Vec<Host>,
     ways: Arc<RwLock<HashMap<Ipv4Addr, Ways>>>,
+    pairs: Arc<RwLock<HashMap<(Ipv4Addr, Ipv4Addr), Way>>>,
     devices: Arc<RwLock<HashMap<Ipv4Addr, Arc<Mutex<File>>>>>,
     later: mpsc::Sender<Delayed>,
     run: u32,
@@ -72,7 +73,7 @@ impl Lab {
         let (later, waiting) = mpsc::channel();
         let slow = Arc::clone(&devices);
         std::thread::spawn(move || deliver_late(&waiting, &slow));
-        Lab { hosts: Vec::new(), ways: Arc::default(), devices, later, run: std::process::id() }
+        Lab { hosts: Vec::new(), ways: Arc::default(), pairs: Arc::default(), devices, later, run: std::process::id() }
     }
 
     /// Adds a host.
@@ -89,7 +90,8 @@ impl Lab {
         ip(&["-n", &host.space, "link", "set", "tun0", "up"])?;
         let reader = device.try_clone().context("failed to share a device")?;
         self.devices.write().unwrap_or_else(PoisonError::into_inner).insert(host.address, Arc::new(Mutex::new(device)));
-        let switch = Switch { ways: self.ways.clone(), devices: self.devices.clone(), later: self.later.clone() };
+        let (ways, pairs) = (self.ways.clone(), self.pairs.clone());
+        let switch = Switch { ways, pairs, devices: self.devices.clone(), later: self.later.clone() };
         std::thread::spawn(move || switch.forward(reader));
         Ok(host)
     }
@@ -112,6 +114,11 @@ impl Lab {
     /// Sets both directions of a host's link.
     pub fn set(&self, host: &Host, to: Way, from: Way) {
         self.ways.write().unwrap_or_else(PoisonError::into_inner).insert(host.address, Ways { to, from });
+    }
+
+    /// Sets what happens to packets from one host to another, whatever happens to those of other pairs.
+    pub fn set_between(&self, from: &Host, to: &Host, way: Way) {
+        self.pairs.write().unwrap_or_else(PoisonError::into_inner).insert((from.address, to.address), way);
     }
 
     /// Returns a command that runs on a host.
@@ -152,6 +159,7 @@ fn netns_dir(host: &Host) -> PathBuf {
 /// The switch, as used by the thread of one host.
 struct Switch {
     ways: Arc<RwLock<HashMap<Ipv4Addr, Ways>>>,
+    pairs: Arc<RwLock<HashMap<(Ipv4Addr, Ipv4Addr), Way>>>,
     devices: Arc<RwLock<HashMap<Ipv4Addr, Arc<Mutex<File>>>>>,
     later: mpsc::Sender<Delayed>,
 }
@@ -178,8 +186,10 @@ impl Switch {
         let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
         let out = ways.get(&from).map(|ways| ways.from).unwrap_or_default();
         let into = ways.get(&to).map(|ways| ways.to).unwrap_or_default();
+        let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
+        let between = pairs.get(&(from, to)).copied().unwrap_or_default();
         let lost = |way: Way| way.loss > 0.0 && rand::random::<f64>() < way.loss;
-        (!lost(out) && !lost(into)).then(|| out.delay + into.delay)
+        (!lost(out) && !lost(into) && !lost(between)).then(|| out.delay + into.delay + between.delay)
     }
 }
 

@@ -5,18 +5,25 @@
 //! to be root on Linux, for the namespaces. `--soak JOBS` instead publishes that many jobs from random masters while one after
 //! the other is killed, stopped or cut off, and counts what was lost or ran twice. `--latency COMMANDS` times that many commands
 //! through the second master while the first is well, silent and dead.
+//!
+//! With `--sharing` the masters are one set, and the faults are those that matter to sets; `--soak JOBS --seed NUMBER` runs them as
+//! above, and with `--previous PROGRAM` restarts the masters one after the other with that earlier version and with this one.
 
 mod cluster;
+mod config;
 mod lab;
 mod latency;
+mod sharing;
 mod soak;
 mod trial;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use cluster::{Cluster, MASTERS, MINIONS};
+use config::Shape;
 use interop::{Salt, Sandbox, Slot, Transport};
 use lab::Lab;
 use trial::{Fault, Outcome};
@@ -32,6 +39,13 @@ struct Wish {
     soak: Option<usize>,
     /// The number of commands to time instead of the table.
     latency: Option<usize>,
+    /// The masters share.
+    sharing: bool,
+    /// Words in the names of faults.
+    words: Vec<String>,
+    seed: u64,
+    /// The program of an earlier version.
+    previous: Option<Salt>,
 }
 
 fn main() -> ExitCode {
@@ -55,6 +69,9 @@ fn outages() -> Result<usize> {
         bail!("network namespaces need root");
     }
     let _alone = Slot::all()?;
+    if wish.sharing {
+        return sharing::run(&wish.of_set()?);
+    }
     if let Some(jobs) = wish.soak {
         return soaks(&wish, jobs);
     }
@@ -83,7 +100,8 @@ fn soaks(wish: &Wish, jobs: usize) -> Result<usize> {
     let mut bad = 0;
     for transport in &wish.transports {
         for side in &wish.sides {
-            let soak = within(side, *transport, |cluster| soak::run(cluster, jobs), |soak| !soak.is_clean())?;
+            let soak =
+                within(side, *transport, Shape::Hot, |cluster, _| soak::run(cluster, jobs), |soak| !soak.is_clean())?;
             let soak::Soak { accepted, faults, not_run, twice, unreadable } = soak;
             println!(
                 "{} over {}: {accepted} of {jobs} jobs accepted, {faults} faults; on {MINIONS} minions {not_run} did not run, \
@@ -106,7 +124,7 @@ fn latencies(wish: &Wish, count: usize) -> Result<usize> {
     println!("|{:-<14}|{:-<10}|{:-<12}|{:->12}|{:->12}|{:->14}|", "", "", "", "", "", "");
     for transport in &wish.transports {
         for side in &wish.sides {
-            for latency in within(side, *transport, |cluster| latency::run(cluster, count), |_| false)? {
+            for latency in within(side, *transport, Shape::Hot, |cluster, _| latency::run(cluster, count), |_| false)? {
                 let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1000.0);
                 let (name, wire, what) = (side.name(), transport.name(), latency.what);
                 let (median, slow, start) = (ms(latency.median), ms(latency.slow), ms(latency.start));
@@ -119,20 +137,21 @@ fn latencies(wish: &Wish, count: usize) -> Result<usize> {
 
 /// One row.
 fn one(side: &Salt, transport: Transport, fault: Fault, down: Duration) -> Result<Outcome> {
-    let trial = |cluster: &mut Cluster| {
+    let trial = |cluster: &mut Cluster, _: &Path| {
         if fault == Fault::Clock && !cluster.has_clock() {
             bail!("libfaketime is not installed");
         }
         trial::run(cluster, fault, (fault == Fault::AllDown).then_some(down))
     };
-    within(side, transport, trial, |outcome| outcome.lost > 0 && side.is_ours())
+    within(side, transport, Shape::Hot, trial, |outcome| outcome.lost > 0 && side.is_ours())
 }
 
 /// Runs something with a fresh cluster, so that no earlier fault has an effect on it.
 fn within<T>(
     side: &Salt,
     transport: Transport,
-    what: impl FnOnce(&mut Cluster) -> Result<T>,
+    shape: Shape,
+    what: impl FnOnce(&mut Cluster, &Path) -> Result<T>,
     puzzling: impl Fn(&T) -> bool,
 ) -> Result<T> {
     let sandbox = Sandbox::new()?;
@@ -142,8 +161,8 @@ fn within<T>(
     let hosts = names.map(|name| lab.host(&name)).collect::<Result<Vec<_>>>()?;
     let known: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.address)).collect();
     lab.names(&known)?;
-    let mut cluster = Cluster::prepare(&lab, &hosts, side, transport, sandbox.root())?;
-    let outcome = cluster.start().and_then(|()| what(&mut cluster));
+    let mut cluster = Cluster::prepare(&lab, &hosts, side, transport, shape, sandbox.root())?;
+    let outcome = cluster.start().and_then(|()| what(&mut cluster, sandbox.root()));
     let puzzling = outcome.as_ref().map_or(true, puzzling);
     if let (true, Ok(dir)) = (puzzling, std::env::var("SALTERN_OUTAGE_LOGS")) {
         keep_logs(sandbox.root(), &dir);
@@ -151,7 +170,7 @@ fn within<T>(
     outcome
 }
 
-fn keep_logs(root: &std::path::Path, to: &str) {
+fn keep_logs(root: &Path, to: &str) {
     let script = format!(
         "mkdir -p {to}; for h in {0}/*/; do n=$(basename $h); cp $h/log {to}/$n.log; cp $h/out {to}/$n.out; done",
         root.display()
@@ -192,22 +211,26 @@ fn wish(args: Vec<String>) -> Result<Wish> {
         down: Duration::from_secs(300),
         soak: None,
         latency: None,
+        sharing: false,
+        words: Vec::new(),
+        seed: rand::random(),
+        previous: None,
     };
     let mut args = args.into_iter();
     while let Some(flag) = args.next() {
+        if flag == "--sharing" {
+            wish.sharing = true;
+            continue;
+        }
         let value = args.next().with_context(|| format!("{flag} needs a value"))?;
         match (flag.as_str(), value.as_str()) {
             ("--side", "ours") => wish.sides.push(Salt::ours()?),
             ("--side", "real") => wish.sides.push(real()?),
             ("--transport", "zeromq") => wish.transports.push(Transport::Zeromq),
             ("--transport", "tcp") => wish.transports.push(Transport::Tcp),
-            ("--fault", word) => {
-                let found: Vec<_> = Fault::ALL.into_iter().filter(|fault| fault.name().contains(word)).collect();
-                if found.is_empty() {
-                    bail!("no fault's name contains {word:?}");
-                }
-                wish.faults.extend(found);
-            }
+            ("--fault", word) => wish.words.push(word.to_owned()),
+            ("--seed", seed) => wish.seed = seed.parse().context("--seed takes a number")?,
+            ("--previous", program) => wish.previous = Some(Salt::of_program(Path::new(program))?),
             ("--soak", jobs) => wish.soak = Some(jobs.parse().context("--soak takes a number of jobs")?),
             ("--latency", count) => wish.latency = Some(count.parse().context("--latency takes a number of commands")?),
             ("--down", seconds) => wish.down = Duration::from_secs(seconds.parse().context("--down takes seconds")?),
@@ -220,8 +243,35 @@ fn wish(args: Vec<String>) -> Result<Wish> {
     if wish.transports.is_empty() {
         wish.transports = vec![Transport::Zeromq, Transport::Tcp];
     }
-    if wish.faults.is_empty() {
-        wish.faults = Fault::ALL.to_vec();
+    if !wish.sharing {
+        wish.faults = faults(&wish.words)?;
     }
     Ok(wish)
+}
+
+/// Returns the faults whose names contain one of the words; all if there is none.
+fn faults(words: &[String]) -> Result<Vec<Fault>> {
+    if words.is_empty() {
+        return Ok(Fault::ALL.to_vec());
+    }
+    let mut all = Vec::new();
+    for word in words {
+        let before = all.len();
+        all.extend(Fault::ALL.into_iter().filter(|fault| fault.name().contains(word)));
+        if all.len() == before {
+            bail!("no fault's name contains {word:?}");
+        }
+    }
+    Ok(all)
+}
+
+impl Wish {
+    fn of_set(self) -> Result<sharing::Wish> {
+        let Wish { sides, transports, words, soak, seed, previous, .. } = self;
+        let faults = match words.is_empty() {
+            true => sharing::Fault::ALL.to_vec(),
+            false => words.iter().map(|word| sharing::named(word)).collect::<Result<Vec<_>>>()?.concat(),
+        };
+        Ok(sharing::Wish { sides, transports, faults, soak, seed, previous })
+    }
 }
