@@ -2,12 +2,14 @@
 //!
 //! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and the target. The exit
 //! code is 1 when a row misses its target. `cargo xtask bench states` measures state runs instead, `cargo xtask bench
-//! scale` each master with hundreds and thousands of minions, `cargo xtask bench sign-ins` how many can sign in.
+//! scale` each master with hundreds and thousands of minions, `cargo xtask bench sign-ins` how many can sign in, `cargo xtask bench
+//! sharing` what two masters that share cost.
 
 mod cost;
 mod local;
 mod pillars;
 mod scale;
+mod sharing;
 mod side;
 mod sign_ins;
 mod states;
@@ -42,7 +44,8 @@ fn main() -> Result<()> {
         [cost::MARK, ..] => return cost::tell(&args[1..]),
         ["scale", ..] => return scale::main(&args[1..]),
         ["sign-ins"] => return sign_ins::main(),
-        _ => bail!("usage: bench [states | sign-ins | scale [--help]]"),
+        ["sharing", ..] => return sharing::main(&args[1..]),
+        _ => bail!("usage: bench [states | sign-ins | sharing [PART...] | scale [--help]]"),
     };
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;
