@@ -1,5 +1,6 @@
 //! Returns that one master stores and shares: how many, what they cost, and when the other one has them.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -20,6 +21,9 @@ const LENGTH: Duration = Duration::from_secs(10);
 
 /// The size of a large return in bytes.
 const LARGE: usize = 50_000;
+
+/// After this time without an event of a return there are no more.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// The time limit for the other master to have everything.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -89,11 +93,10 @@ fn pair(sandbox: &Sandbox, ours: &Salt, shares: bool) -> Result<Measured> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut bus = other.listen().await?;
         let (before, begun) = (processor(&mut pair.one)?, Instant::now());
-        let mut jobs = 0;
+        let mut jids = Vec::new();
         let published = async {
             while begun.elapsed() < LENGTH {
-                load::job(&swarm, &mut client, MINIONS, "test.ping").await?;
-                jobs += 1;
+                jids.push(load::job(&swarm, &mut client, MINIONS, "test.ping").await?);
             }
             anyhow::Ok(begun.elapsed())
         };
@@ -101,25 +104,29 @@ fn pair(sandbox: &Sandbox, ours: &Salt, shares: bool) -> Result<Measured> {
             // Read all the time: a bus drops a reader that falls behind.
             true => {
                 let seen = tokio::spawn(async move {
-                    let mut last = (0, Instant::now());
-                    while let Ok(Ok(event)) = timeout(Duration::from_secs(3), bus.next()).await {
-                        if event.tag().contains("/ret/") {
-                            last = (last.0 + 1, Instant::now());
+                    let mut seen: HashMap<String, (usize, Instant)> = HashMap::new();
+                    while let Ok(Ok(event)) = timeout(SILENCE, bus.next()).await {
+                        if let Some(jid) = returned(event.tag()) {
+                            let job = seen.entry(jid.to_owned()).or_insert((0, Instant::now()));
+                            *job = (job.0 + 1, Instant::now());
                         }
                     }
-                    last
+                    seen
                 });
                 let stored = published.await?;
                 (stored, Some(seen.await.context("the reader has failed")?))
             }
             false => (published.await?, None),
         };
-        let returns = (jobs * MINIONS) as u64;
+        let returns = (jids.len() * MINIONS) as u64;
         let price = (processor(&mut pair.one)? - before) / u32::try_from(returns)?;
         let shared = match seen {
             None => stored,
-            Some((count, last)) => {
-                anyhow::ensure!(count == returns, "the other master announced {count} of {returns} returns");
+            Some(seen) => {
+                let jobs: Vec<_> = jids.iter().filter_map(|jid| seen.get(jid)).collect();
+                let count: usize = jobs.iter().map(|(count, _)| count).sum();
+                anyhow::ensure!(count as u64 == returns, "the other master announced {count} of {returns} returns");
+                let last = jobs.iter().map(|(_, at)| *at).max().context("there were jobs")?;
                 last.duration_since(begun)
             }
         };
@@ -131,6 +138,12 @@ fn pair(sandbox: &Sandbox, ours: &Salt, shares: bool) -> Result<Measured> {
     })?;
     pair.stop()?;
     Ok(measured)
+}
+
+/// Returns the job of an event about a return.
+fn returned(tag: &str) -> Option<&str> {
+    let (jid, _) = tag.strip_prefix("salt/job/")?.split_once("/ret/")?;
+    Some(jid)
 }
 
 /// Has all minions return a highstate, and waits until the other master has announced them.

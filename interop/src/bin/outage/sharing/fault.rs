@@ -103,10 +103,10 @@ impl Fault {
         !matches!(self, Fault::Slow | Fault::Loss | Fault::Disk | Fault::Clock | Fault::KeysWiped | Fault::AllDown)
     }
 
-    /// Returns whether programs on the first master work during the fault.
+    /// Returns whether programs on the first master work during the fault. Without keys it knows no minions to publish to.
     pub fn first_works(self) -> bool {
         use Fault::*;
-        !matches!(self, Kill | Stop | NameMoves | DiskRestart | AllDown | Backup | Empty | Witness)
+        !matches!(self, Kill | Stop | NameMoves | DiskRestart | AllDown | KeysWiped | Backup | Empty | Witness)
     }
 
     /// Returns whether the others go on.

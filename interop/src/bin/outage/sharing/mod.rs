@@ -131,7 +131,7 @@ fn soaks(wish: &Wish, jobs: usize) -> Result<usize> {
         let soak = within(side, *transport, shape, soak, |soak| !soak.is_clean())?;
         println!(
             "{}: {} of {jobs} jobs accepted, {} faults, {} restarts with the other program (seed {}); on {MINIONS} minions {} did \
-             not run, {} ran twice; {} returns are missing on some master; leases held twice: {}; all agreed after {}",
+             not run, {} ran twice; {} returns are missing on some master; leases held twice: {}; all was read after {}",
             transport.name(),
             soak.accepted,
             soak.faults,

@@ -184,8 +184,7 @@ fn works(fault: Fault, at: usize) -> bool {
 /// The decisions that are made during a fault: on which master, which, and about whom.
 fn decisions(fault: Fault) -> Vec<(usize, &'static str, &'static str)> {
     let mut all = vec![(1, "-a", "x04"), (1, "-d", "x01"), (1, "-r", "x02")];
-    // While its keys are gone, nothing that happens to key files on that member is a decision.
-    if fault.first_works() && fault != Fault::KeysWiped {
+    if fault.first_works() {
         all.extend([(0, "-a", "x05"), (0, "-r", "x06"), (0, "-d", "x03")]);
     }
     all.retain(|(at, _, _)| works(fault, *at));
