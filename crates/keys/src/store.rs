@@ -198,6 +198,20 @@ impl KeyStore {
         Ok(moved)
     }
 
+    /// Moves a key whose text was read before: it is this text that has the new state, whatever has come since. Returns false when
+    /// the state stays.
+    pub fn move_text(&self, id: &MinionId, (from, to): (Bank, Bank), text: &str) -> Result<bool, KeyError> {
+        if from == to {
+            return Ok(self.path(from, id).is_file());
+        }
+        self.write(to, id, text)?;
+        self.remove(id, from)?;
+        if to != Bank::Denied {
+            self.clear_others(id, to)?;
+        }
+        Ok(true)
+    }
+
     /// Removes a key file. Returns false when there is none.
     pub fn remove(&self, id: &MinionId, bank: Bank) -> Result<bool, KeyError> {
         let path = self.path(bank, id);

@@ -36,7 +36,7 @@ impl KeyManager {
                     // Before the key is gone, or the minion could not be addressed any more.
                     self.effects.revoke_auth(&id);
                 }
-                if self.store.remove(&id, bank)? {
+                if !self.is_replaced(&id, bank)? && self.store.remove(&id, bank)? {
                     self.fire("delete", &id, None);
                     changed.done.push((id, bank));
                 }
@@ -63,17 +63,33 @@ impl KeyManager {
 
     fn change_one(&self, id: MinionId, (from, to): (Bank, Bank), changed: &mut Changed) -> Result<(), KeyError> {
         let Some(text) = self.store.read(from, &id)? else { return Ok(()) };
+        let expected = self.is_expected(&id, &text);
+        if expected == Some(false) {
+            return Ok(());
+        }
         // Accepted, such a file would only produce errors at each sign-in.
         if to == Bank::Accepted && PublicKey::from_pem(text.as_bytes()).is_err() {
             error!("Invalid RSA public key: {id}");
             changed.invalid.push(id);
             return Ok(());
         }
-        if self.store.move_key(&id, from, to)? {
+        let moved = match expected {
+            Some(_) => self.store.move_text(&id, (from, to), &text)?,
+            None => self.store.move_key(&id, from, to)?,
+        };
+        if moved {
             self.fire(to.word(), &id, Some(text.trim()));
             changed.done.push((id, from));
         }
         Ok(())
+    }
+
+    fn is_replaced(&self, id: &MinionId, bank: Bank) -> Result<bool, KeyError> {
+        if self.expected.is_empty() {
+            return Ok(false);
+        }
+        let text = self.store.read(bank, id)?;
+        Ok(text.and_then(|text| self.is_expected(id, &text)) == Some(false))
     }
 
     fn fire(&self, act: &str, id: &MinionId, public_key: Option<&str>) {

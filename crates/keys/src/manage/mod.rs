@@ -8,7 +8,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crypto::{HashType, Signature};
@@ -119,12 +119,26 @@ pub struct KeyManager {
     store: KeyStore,
     options: ManagerOptions,
     effects: Box<dyn Effects>,
+    expected: HashMap<String, String>,
 }
 
 impl KeyManager {
     /// Creates a manager for a store. Each change has these effects.
     pub fn new(store: KeyStore, options: ManagerOptions, effects: impl Effects + 'static) -> Self {
-        KeyManager { store, options, effects: Box::new(effects) }
+        KeyManager { store, options, effects: Box::new(effects), expected: HashMap::new() }
+    }
+
+    /// Leaves keys alone that have another fingerprint than is expected of their id. The keys of other ids are not compared.
+    #[must_use]
+    pub fn expecting(mut self, fingerprints: HashMap<String, String>) -> Self {
+        self.expected = fingerprints;
+        self
+    }
+
+    /// Returns whether a key is the one that is expected; `None` if nothing is known of it.
+    fn is_expected(&self, id: &MinionId, text: &str) -> Option<bool> {
+        let expected = self.expected.get(id.as_str())?;
+        Some(crypto::pem_finger(text.as_bytes(), self.options.hash_type).eq_ignore_ascii_case(expected))
     }
 
     /// The files.

@@ -142,6 +142,26 @@ fn accepting_looks_at_waiting_keys_unless_told_otherwise() {
 }
 
 #[test]
+fn only_the_keys_that_were_seen_are_changed() {
+    let Place { manager, dir: _dir, .. } = place();
+    let seen = manager.store().read(Bank::Pending, &"web2".parse().unwrap()).unwrap().unwrap();
+    let seen = crypto::pem_finger(seen.as_bytes(), manager.options.hash_type).to_uppercase();
+    let expected = [("web2", seen.as_str()), ("web3", "aa:bb"), ("web4", "aa:bb")];
+    let manager = manager.expecting(expected.map(|(id, finger)| (id.to_owned(), finger.to_owned())).into());
+    let dict = map! { "minions_pre" => list!["web2", "web3"] };
+    let changed = manager.accept(Selection::Dict(&dict), &[]).unwrap();
+    assert_eq!(changed.done, [("web2".parse().unwrap(), Bank::Pending)]);
+    let dict = map! { "minions_rejected" => list!["web4"], "minions" => list!["DB1", "web2"] };
+    let changed = manager.delete(Selection::Dict(&dict), false).unwrap();
+    let gone = |id: &str| (id.parse().unwrap(), Bank::Accepted);
+    assert_eq!(changed.done, [gone("DB1"), gone("web2")], "of other ids nothing was seen");
+    assert_eq!(
+        text(manager.list_all().unwrap().remove("minions_rejected").unwrap()) + &text(manager.list("pre").unwrap()),
+        "['web4']{'minions_pre': ['web3']}"
+    );
+}
+
+#[test]
 fn rejecting_shuts_out() {
     let place = place();
     let pattern = Value::from("web*");

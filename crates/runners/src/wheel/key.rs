@@ -69,6 +69,17 @@ async fn change(
     deletes: bool,
     work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,
 ) -> Result<Map> {
+    change_expected(ctx, concerned, deletes, None, work).await
+}
+
+/// As [`change`]; keys with another fingerprint than is expected of their id are left alone. `changed` in the answer names the others.
+async fn change_expected(
+    ctx: &WheelContext,
+    concerned: Concerned,
+    deletes: bool,
+    fingerprints: Option<Map>,
+    work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,
+) -> Result<Map> {
     let shared = match ctx.config.cluster.is_some() {
         true => Some(ask(ctx, move |keys| concerned.ids(keys)).await?),
         false => None,
@@ -76,15 +87,21 @@ async fn change(
     if let Some(ids) = &shared {
         key_changes::announce(ctx, ids.clone()).await;
     }
+    let compares = fingerprints.is_some();
     let (changed, effects) = ctx
         .blocking(move |ctx| {
             let (manager, effects) = key_changes::manager(ctx)?;
+            let text = |(id, fingerprint): (Value, Value)| (id.to_string(), fingerprint.to_string());
+            let manager = manager.expecting(fingerprints.unwrap_or_default().into_iter().map(text).collect());
             // An error is handed out as well: keys changed before it still have effects that must be sent.
             Ok((work(&manager), effects))
         })
         .await?;
     effects.send().await;
-    let changed = changed.map_err(failed)?;
+    let mut changed = changed.map_err(failed)?;
+    if compares {
+        changed.result.insert("changed", changed.done.iter().map(|(id, _)| id.as_str()).collect::<Value>());
+    }
     if let Some(ids) = shared {
         key_changes::confirm(ctx, ids, deletes).await?;
     }
@@ -145,15 +162,22 @@ async fn accept(
 }
 
 /// Accepts keys named by class, such as `{"minions_pre": ["web1"]}`.
+///
+/// fingerprints
+///     The fingerprint that the key of each id must have, such as `{"web1": "aa:bb:…"}`. Another key is left alone, and `changed` in
+///     the answer lists the ids whose keys were changed. Salt does not have this argument.
 #[function]
 async fn accept_dict(
     ctx: &WheelContext,
     match_: Map,
     #[default(false)] include_rejected: bool,
     #[default(false)] include_denied: bool,
+    fingerprints: Option<Map>,
 ) -> Result<Map> {
     let banks = also(&[(include_rejected, Bank::Rejected), (include_denied, Bank::Denied)]);
-    change(ctx, Concerned::Dict(match_.clone()), false, move |keys| keys.accept(Selection::Dict(&match_), &banks)).await
+    let concerned = Concerned::Dict(match_.clone());
+    let work = move |keys: &KeyManager| keys.accept(Selection::Dict(&match_), &banks);
+    change_expected(ctx, concerned, false, fingerprints, work).await
 }
 
 /// Deletes the keys that match a shell glob.
@@ -163,9 +187,14 @@ async fn delete(ctx: &WheelContext, match_: Value) -> Result<Map> {
 }
 
 /// Deletes keys named by class, such as `{"minions": ["web1"]}`; a key of another class is left alone.
+///
+/// fingerprints
+///     The fingerprint that the key of each id must have, such as `{"web1": "aa:bb:…"}`. Another key is left alone, and `changed` in
+///     the answer lists the ids whose keys were changed. Salt does not have this argument.
 #[function]
-async fn delete_dict(ctx: &WheelContext, match_: Map) -> Result<Map> {
-    change(ctx, Concerned::Dict(match_.clone()), true, move |keys| keys.delete(Selection::Dict(&match_), false)).await
+async fn delete_dict(ctx: &WheelContext, match_: Map, fingerprints: Option<Map>) -> Result<Map> {
+    let concerned = Concerned::Dict(match_.clone());
+    change_expected(ctx, concerned, true, fingerprints, move |keys| keys.delete(Selection::Dict(&match_), false)).await
 }
 
 /// Rejects the pending keys that match a shell glob, and those of the other requested classes.
@@ -182,15 +211,22 @@ async fn reject(
 }
 
 /// Rejects keys named by class, such as `{"minions_pre": ["web1"]}`.
+///
+/// fingerprints
+///     The fingerprint that the key of each id must have, such as `{"web1": "aa:bb:…"}`. Another key is left alone, and `changed` in
+///     the answer lists the ids whose keys were changed. Salt does not have this argument.
 #[function]
 async fn reject_dict(
     ctx: &WheelContext,
     match_: Map,
     #[default(false)] include_accepted: bool,
     #[default(false)] include_denied: bool,
+    fingerprints: Option<Map>,
 ) -> Result<Map> {
     let banks = also(&[(include_accepted, Bank::Accepted), (include_denied, Bank::Denied)]);
-    change(ctx, Concerned::Dict(match_.clone()), false, move |keys| keys.reject(Selection::Dict(&match_), &banks)).await
+    let concerned = Concerned::Dict(match_.clone());
+    let work = move |keys: &KeyManager| keys.reject(Selection::Dict(&match_), &banks);
+    change_expected(ctx, concerned, false, fingerprints, work).await
 }
 
 /// Returns the texts of the keys that match a shell glob.
