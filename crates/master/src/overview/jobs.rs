@@ -124,6 +124,20 @@ pub fn one(shared: &Shared, jid: &Jid) -> Result<Map, Refused> {
     head(shared, jid.as_str(), load).map(|(head, _)| head)
 }
 
+/// Returns the minions of a job that have not returned: those that run it or may still begin, and those of which nothing is known.
+///
+/// # Errors
+/// As [`one`].
+pub fn unfinished(shared: &Shared, jid: &Jid) -> Result<Map, Refused> {
+    let mut load = load(shared, jid.as_str())?.ok_or_else(|| unknown(jid))?;
+    let expected = expected(shared, jid.as_str(), &mut load)?;
+    let (tally, _) = tally::count(shared, jid.as_str(), expected)?;
+    let running = tally::running(shared, jid.as_str(), &tally);
+    let silent: Vec<&str> =
+        tally.missing.iter().map(String::as_str).filter(|id| running.binary_search(id).is_err()).collect();
+    Ok(map! { "running" => running, "silent" => silent })
+}
+
 fn unknown(jid: &Jid) -> Refused {
     Refused::new(404, format!("The job {jid} is not in the job cache"))
 }

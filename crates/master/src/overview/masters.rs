@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use super::Refused;
 use crate::Shared;
-use crate::set_requests::SetRequest;
+use crate::set_requests::{Reader, SetRequest};
 
 async fn ask(shared: &Shared, request: SetRequest) -> Result<Option<Map>, Refused> {
     let Some(sharing) = shared.sharing.get() else { return Ok(None) };
@@ -18,7 +18,7 @@ async fn ask(shared: &Shared, request: SetRequest) -> Result<Option<Map>, Refuse
 /// # Errors
 /// When the part of the master that shares does not answer.
 pub async fn masters(shared: &Shared) -> Result<Value, Refused> {
-    let Some(mut known) = ask(shared, SetRequest::Masters).await? else {
+    let Some(mut known) = ask(shared, SetRequest::Masters(Reader::Program)).await? else {
         let minions = shared.connected().len();
         let row = map! { "name" => shared.stores.config.id.as_str(), "state" => "here", "minions" => minions };
         return Ok(map! {
@@ -43,12 +43,17 @@ pub async fn masters(shared: &Shared) -> Result<Value, Refused> {
     .into())
 }
 
-/// Returns which kinds differ, or what differs in one kind. Nothing differs on a master that shares nothing.
+/// Returns which kinds differ by the digests that the masters tell each other, or what differs in one kind, for which all files are
+/// looked at. Nothing differs on a master that shares nothing.
 ///
 /// # Errors
 /// When the part of the master that shares does not answer.
 pub async fn drift(shared: &Shared, kind: Option<Kind>) -> Result<Value, Refused> {
-    let known = ask(shared, SetRequest::Drift(kind)).await?.unwrap_or_default();
+    let request = match kind {
+        Some(kind) => SetRequest::Drift(Some(kind)),
+        None => SetRequest::KnownDrift,
+    };
+    let known = ask(shared, request).await?.unwrap_or_default();
     Ok(described(known, kind.is_none()).into())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use cache::Part;
 use keys::{Bank, Listing};
 use targeting::TargetType;
 use tokio::time::Instant;
@@ -39,7 +40,8 @@ pub fn page(shared: &Shared, caller: &Caller, filter: &MinionFilter) -> Result<M
     let mut all: Vec<(&MinionId, &'static str)> = each(&listing)
         .map(|(id, class)| (id, status(id, class)))
         .filter(|(id, status)| {
-            filter.q.as_deref().is_none_or(|part| id.as_str().contains(part))
+            filter.id.as_deref().is_none_or(|wanted| wanted == id.as_str())
+                && filter.q.as_deref().is_none_or(|part| id.as_str().contains(part))
                 && filter.status.as_deref().is_none_or(|wanted| wanted == *status)
                 && meant.as_ref().is_none_or(|meant| meant.contains(id.as_str()))
         })
@@ -97,6 +99,22 @@ fn row(shared: &Shared, id: &MinionId, status: &'static str, left: Option<&Insta
         "id" => id.as_str(), "status" => status, "masters" => Vec::<Value>::new(), "last_seen" => last_seen,
         "version" => grain("saltversion"), "os" => os, "highstate" => highstate,
     }
+}
+
+/// Returns what is cached of a minion; nothing if the master does not keep it, as the old files may be.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn cached(shared: &Shared, part: Part, id: &MinionId) -> Result<Map, Refused> {
+    let (data, jobs) = (&shared.stores.data, &shared.stores.config.jobs);
+    let known = match part {
+        Part::Mine if jobs.minion_data_cache || jobs.enforce_mine_cache => data.mine(id),
+        Part::Grains if jobs.minion_data_cache => data.grains(id),
+        Part::Pillar if jobs.minion_data_cache => data.pillar(id),
+        Part::Grains | Part::Pillar | Part::Mine => return Ok(Map::new()),
+    };
+    let known = known.map_err(|error| Refused::unreadable(&error))?;
+    Ok(known.map(|known| (*known).clone()).unwrap_or_default())
 }
 
 /// Adds the names of the masters to which the minions of a page are connected.

@@ -32,7 +32,7 @@ const WAITING: Limits = Limits { events: 16_384, bytes: 32 << 20, lag: Lag::Drop
 
 /// Notes which jobs there are and how far they are, until told to stop.
 pub async fn follow(shared: Arc<Shared>, stop: CancellationToken) {
-    let mut events = shared.bus.subscribe_within(Filter::prefixes(["salt/job/", "salt/run/"]), WAITING);
+    let mut events = shared.bus.subscribe_within(Filter::prefixes(["salt/job/", "salt/run/", "salt/wheel/"]), WAITING);
     loop {
         let event = tokio::select! {
             biased;
@@ -65,7 +65,7 @@ impl<'a> Heard<'a> {
             return None;
         }
         let mut parts = event.tag().split('/');
-        let (Some("salt"), Some("job" | "run"), Some(jid), Some(what)) =
+        let (Some("salt"), Some("job" | "run" | "wheel"), Some(jid), Some(what)) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return None;
@@ -124,6 +124,7 @@ pub async fn answer(shared: Arc<Shared>, caller: Caller, question: Question) -> 
             blocking(&shared, move || jobs::page(&own, &query)).await.map(Value::from)
         }
         Question::Job(jid) => blocking(&shared, move || jobs::one(&own, &jid)).await.map(Value::from),
+        Question::Unfinished(jid) => blocking(&shared, move || jobs::unfinished(&own, &jid)).await.map(Value::from),
         Question::Returns(query) => {
             // Each page may have many bytes. The permit lasts until they are read, even if who has asked is gone.
             let permit = shared.fleet_memory.pages.0.clone().acquire_owned().await;
@@ -142,6 +143,9 @@ pub async fn answer(shared: Arc<Shared>, caller: Caller, question: Question) -> 
             };
             let page = blocking(&shared, work).await?;
             Ok(minions::with_masters(&shared, page).await)
+        }
+        Question::Cached(part, id) => {
+            blocking(&shared, move || minions::cached(&own, part, &id)).await.map(Value::from)
         }
         Question::Keys(query) => blocking(&shared, move || keys::page(&own, &query)).await.map(Value::from),
         Question::Masters => masters::masters(&shared).await,
@@ -193,6 +197,8 @@ mod tests {
         assert_eq!(of(Source::Host, &new), Some((true, None)));
         assert_eq!(of(Source::OtherMaster, &new), Some((false, None)));
         assert_eq!(of(Source::Host, &ret), Some((false, Some("web1".to_owned()))));
+        let wheel = Event::from_source(Source::Host, format!("salt/wheel/{jid}/ret"), Map::new(), 1 << 20).unwrap();
+        assert_eq!(Heard::of(&wheel), Some(Heard { jid, published: false, returned: Some("") }));
         for end in [&new, &ret] {
             assert_eq!(of(Source::Minion("web1".into()), end), None, "{end}");
         }

@@ -2,12 +2,13 @@
 
 use std::time::SystemTime;
 
+use cache::Part;
 use exec::Call;
 use runners::Kind;
 use share::drift;
 use targeting::TargetType;
 use value::{Map, Value, map};
-use wire::Jid;
+use wire::{Jid, MinionId};
 
 use super::Refused;
 use crate::open_jobs::Target;
@@ -46,6 +47,7 @@ pub struct ReturnFilter {
 pub struct MinionFilter {
     pub limit: usize,
     pub after: Option<String>,
+    pub id: Option<String>,
     pub q: Option<String>,
     /// A compound target.
     pub target: Option<String>,
@@ -78,8 +80,12 @@ pub struct Wanted {
 pub enum Question {
     Jobs(JobFilter),
     Job(Jid),
+    /// The minions that have not returned, by whether they may still.
+    Unfinished(Jid),
     Returns(ReturnFilter),
     Minions(MinionFilter),
+    /// What the master has cached of a minion.
+    Cached(Part, MinionId),
     Keys(KeyFilter),
     Masters,
     Drift(Option<drift::Kind>),
@@ -114,6 +120,10 @@ impl Question {
                 state: text("state"),
             })),
             "job" => jid(load).map(Question::Job),
+            "unfinished" => jid(load).map(Question::Unfinished),
+            "grains" => minion(load).map(|id| Question::Cached(Part::Grains, id)),
+            "pillar" => minion(load).map(|id| Question::Cached(Part::Pillar, id)),
+            "mine" => minion(load).map(|id| Question::Cached(Part::Mine, id)),
             "returns" => {
                 let (after, failed, brief) = (text("after"), flag("failed"), flag("brief"));
                 Ok(Question::Returns(ReturnFilter { jid: jid(load)?, limit, after, failed, brief }))
@@ -121,6 +131,7 @@ impl Question {
             "minions" => Ok(Question::Minions(MinionFilter {
                 limit,
                 after: text("after"),
+                id: text("id"),
                 q: text("q"),
                 target: text("target"),
                 status: text("status"),
@@ -148,11 +159,20 @@ impl Question {
     pub fn behind(&self) -> Option<(Kind, &'static str, Call)> {
         let (kind, fun) = match self {
             Question::Jobs(_) => (Kind::Runner, "jobs.list_jobs"),
-            Question::Job(jid) | Question::Returns(ReturnFilter { jid, .. }) => {
+            Question::Job(jid) | Question::Unfinished(jid) | Question::Returns(ReturnFilter { jid, .. }) => {
                 let call = Call { args: Vec::new(), kwargs: map! { "jid" => jid.as_str() } };
                 return Some((Kind::Runner, "jobs.list_job", call));
             }
             Question::Minions(_) => (Kind::Runner, SEES_MINIONS),
+            Question::Cached(part, id) => {
+                let call = Call { args: Vec::new(), kwargs: map! { "tgt" => id.as_str(), "tgt_type" => "list" } };
+                let fun = match part {
+                    Part::Grains => "cache.grains",
+                    Part::Pillar => "cache.pillar",
+                    Part::Mine => "cache.mine",
+                };
+                return Some((Kind::Runner, fun, call));
+            }
             Question::Keys(_) => (Kind::Wheel, "key.list_all"),
             Question::Masters => (Kind::Runner, "saltern.masters"),
             Question::Drift(_) => (Kind::Runner, "saltern.drift"),
@@ -168,6 +188,11 @@ pub const SEES_MINIONS: &str = "manage.status";
 fn jid(load: &Map) -> Result<Jid, Refused> {
     let text = load.get_str("jid").unwrap_or_default();
     Jid::new(text).map_err(|_| Refused::new(400, "this is no job id"))
+}
+
+fn minion(load: &Map) -> Result<MinionId, Refused> {
+    let text = load.get_str("id").unwrap_or_default();
+    MinionId::new(text).map_err(|_| Refused::new(400, "this is not the id of a minion"))
 }
 
 fn drift_kind(name: &str) -> Result<drift::Kind, Refused> {
@@ -208,6 +233,7 @@ mod tests {
             (map! { "of" => "passwords" }, 400),
             (map! { "of" => "job", "jid" => "../x" }, 400),
             (map! { "of" => "job" }, 400),
+            (map! { "of" => "grains", "id" => "../x" }, 400),
             (map! { "of" => "jobs", "since" => "yesterday-ish" }, 400),
             (map! { "of" => "drift", "kind" => "weather" }, 404),
             (map! { "of" => "preview", "tgt" => "*", "tgt_type" => "odd" }, 400),
@@ -224,6 +250,8 @@ mod tests {
         assert_eq!(behind(map! { "of" => "returns", "jid" => "20261126160511953300" }), Some("jobs.list_job"));
         assert_eq!(behind(map! { "of" => "minions" }), Some("manage.status"));
         assert_eq!(behind(map! { "of" => "keys" }), Some("key.list_all"));
+        assert_eq!(behind(map! { "of" => "grains", "id" => "web1" }), Some("cache.grains"));
+        assert_eq!(behind(map! { "of" => "pillar", "id" => "web1" }), Some("cache.pillar"));
         assert_eq!(behind(map! { "of" => "whoami" }), None);
     }
 

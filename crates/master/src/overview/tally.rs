@@ -95,24 +95,27 @@ fn further(jobs: &JobCache, jid: &str, mut tally: Tally) -> Result<Tally, Refuse
     Ok(tally)
 }
 
-/// Says which of the minions that have not returned may still do so.
-pub fn counts(shared: &Shared, jid: &str, tally: &Tally) -> Counts {
+/// Returns the minions that have not returned and may still do so, in the order of their ids.
+pub fn running<'a>(shared: &Shared, jid: &str, tally: &'a Tally) -> Vec<&'a str> {
     let began = Jid::new(jid).ok().and_then(|jid| jid.time());
     let age = began.and_then(|began| shared.stores.rt.now().duration_since(began).ok());
-    let running = match age {
-        _ if tally.missing.is_empty() => 0,
-        Some(age) if age < FRESH => tally.missing.len(),
-        _ => {
-            let report = shared.open_jobs.job(jid);
-            let running = |id: &String| {
-                report.as_ref().is_some_and(|report| {
-                    let place = report.targets.binary_search_by(|(known, _)| known.as_str().cmp(id));
-                    place.is_ok_and(|at| matches!(report.targets[at].1, Progress::Received | Progress::Started))
-                })
-            };
-            tally.missing.iter().filter(|id| running(id)).count()
-        }
+    let is_fresh = age.is_some_and(|age| age < FRESH);
+    let report = if is_fresh || tally.missing.is_empty() { None } else { shared.open_jobs.job(jid) };
+    let is_running = |id: &str| {
+        report.as_ref().is_some_and(|report| {
+            let place = report.targets.binary_search_by(|(known, _)| known.as_str().cmp(id));
+            place.is_ok_and(|at| matches!(report.targets[at].1, Progress::Received | Progress::Started))
+        })
     };
+    let missing = tally.missing.iter().map(String::as_str);
+    let mut running: Vec<&str> = missing.filter(|id| is_fresh || is_running(id)).collect();
+    running.sort_unstable();
+    running
+}
+
+/// Says how many of the minions that have not returned may still do so.
+pub fn counts(shared: &Shared, jid: &str, tally: &Tally) -> Counts {
+    let running = running(shared, jid, tally).len();
     let (expected, returned, failed) = (tally.expected, tally.returned, tally.failed);
     Counts { expected, returned, failed, running, silent: tally.missing.len() - running }
 }

@@ -15,6 +15,7 @@ use wire::MinionId;
 
 pub use filter::DecisionFilter;
 pub use settlement::Settlement;
+pub use times::Reader;
 
 /// How many questions may wait.
 const QUEUE: usize = 64;
@@ -22,7 +23,7 @@ const QUEUE: usize = 64;
 /// What a program asks or tells the master.
 pub enum SetRequest {
     /// The members and what they have in common.
-    Masters,
+    Masters(Reader),
     /// Keys about which members decided differently.
     Conflicts,
     /// Decisions about keys and members.
@@ -47,8 +48,10 @@ pub enum SetRequest {
     Leases,
     /// Forgets the list of voters whose majority is gone for good, or shows what that would do.
     ForgetVoters { user: Option<String> },
-    /// What differs between members that must be alike: in one kind, or at all.
+    /// What differs between members that must be alike: in one kind, or at all. All files are looked at for the answer.
     Drift(Option<Kind>),
+    /// Which kinds differ by the digests that are known, for a program.
+    KnownDrift,
     /// Somebody wants to run what the set does once under a name, if no master began it `within` this many milliseconds.
     BeginOnce { name: String, within: u64 },
     /// Whether such a run, which has this fence, may go on.
@@ -72,7 +75,7 @@ impl SetRequest {
         let needed = |name: &'static str| text(name).ok_or_else(|| format!("{name} is missing"));
         let user = || user.to_owned();
         match load.get_str("what").unwrap_or_default() {
-            "masters" => Ok(SetRequest::Masters),
+            "masters" => Ok(SetRequest::Masters(Reader::Person)),
             "conflicts" => Ok(SetRequest::Conflicts),
             "decisions" => DecisionFilter::of(load, now).map(SetRequest::Decisions),
             "settle" => {

@@ -1,4 +1,4 @@
-//! Times as people read and write them: local, to the second.
+//! Times as people read and write them: local, to the second. Programs get them as RFC 3339.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,16 +7,44 @@ use schedule::jiff::civil::DateTime;
 use schedule::jiff::tz::TimeZone;
 use value::Value;
 
+/// For whom times are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// Local time without its zone, as `salt-run` shows it.
+    Person,
+    /// RFC 3339 in UTC.
+    Program,
+}
+
+impl Reader {
+    /// Writes milliseconds since 1970.
+    pub fn time(self, milliseconds: u64) -> String {
+        match (self, timestamp(milliseconds)) {
+            (Reader::Program, Some(time)) => time.to_string(),
+            _ => shown(milliseconds),
+        }
+    }
+}
+
+fn timestamp(milliseconds: u64) -> Option<Timestamp> {
+    i64::try_from(milliseconds).ok().and_then(|time| Timestamp::from_millisecond(time).ok())
+}
+
 /// Writes milliseconds since 1970 as local time.
 pub fn shown(milliseconds: u64) -> String {
-    let time = i64::try_from(milliseconds).ok().and_then(|time| Timestamp::from_millisecond(time).ok());
+    let time = timestamp(milliseconds);
     let local = time.map(|time| time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string());
     local.unwrap_or_else(|| format!("{milliseconds} ms after 1970"))
 }
 
 /// Writes a time as local time.
 pub fn shown_at(time: SystemTime) -> String {
-    shown(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
+    shown(milliseconds(time))
+}
+
+/// Returns a time in milliseconds since 1970.
+pub fn milliseconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Reads from when on something is wanted, in milliseconds since 1970: a time ago such as `90s`, `10m`, `1h`, `2d` or `1w`, with or
@@ -81,6 +109,8 @@ mod tests {
         let read = |value: &str| since(&Value::from(value), now);
         let text = shown_at(now);
         assert_eq!(text.len(), "2026-11-26 03:10:22".len());
+        assert_eq!(Reader::Person.time(1_795_662_622_000), text);
+        assert_eq!(Reader::Program.time(1_795_662_622_250), "2026-11-26T03:10:22.25Z");
         assert_eq!(read(&text), Ok(1_795_662_622_000));
         assert_eq!(read("2h"), Ok(1_795_662_622_000 - 7_200_000));
         assert_eq!(read("-2h"), read("2h"));

@@ -19,7 +19,7 @@ use crate::set_requests::SetRequest;
 impl Worker {
     pub(super) fn command(&mut self, request: SetRequest) -> Result<Value, String> {
         match request {
-            SetRequest::Masters => Ok(self.masters().into()),
+            SetRequest::Masters(reader) => Ok(self.masters(reader).into()),
             SetRequest::Conflicts => Ok(self.conflicts().into()),
             SetRequest::Decisions(filter) => self.decisions(&filter).map(Value::from),
             SetRequest::Settle(settlement) => self.settle(&settlement).map(Value::from),
@@ -47,7 +47,9 @@ impl Worker {
             }
             SetRequest::Remove { name, user } => self.remove(&name, user).map(Value::from),
             // Answered elsewhere, when other members have answered.
-            SetRequest::Drift(_) => Err("this question takes a while, and was not passed on".to_owned()),
+            SetRequest::Drift(_) | SetRequest::KnownDrift => {
+                Err("this question takes a while, and was not passed on".to_owned())
+            }
             SetRequest::RestoreKeys => Ok(self.restore_keys().into()),
             SetRequest::AdoptKeys => Ok(self.adopt_keys().into()),
         }

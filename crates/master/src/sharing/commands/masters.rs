@@ -5,13 +5,13 @@ use share::{Class, Index as _, Node, State};
 use value::{Map, Value, map};
 
 use super::super::worker::Worker;
-use crate::set_requests::times;
+use crate::set_requests::{Reader, times};
 
 /// How many hosts are listed that called this master and are no members: somebody may call with one new key after another.
 const MOST_STRANGERS: usize = 20;
 
 impl Worker {
-    pub(super) fn masters(&self) -> Map {
+    pub(super) fn masters(&self, reader: Reader) -> Map {
         let links = self.links.as_ref().map(|links| links.status()).unwrap_or_default();
         let mut members = Map::new();
         let compared = self.model.records().inner().compared();
@@ -32,13 +32,13 @@ impl Worker {
             };
             let mut shown = map! { "state" => word, "node" => format!("{node:?}"), "role" => role };
             if let Some(link) = link {
-                describe(link, &mut shown);
+                describe(link, reader, &mut shown);
             }
             if let Some(count) = minions.get(node) {
                 shown.insert("minions", *count);
             }
             if let Some(at) = self.model.compared(*node).or_else(|| compared.get(node).copied()) {
-                shown.insert("compared", times::shown(at));
+                shown.insert("compared", reader.time(at));
             }
             if !member.addresses.is_empty() {
                 shown.insert("addresses", member.addresses.clone());
@@ -49,7 +49,8 @@ impl Worker {
         let (looked_for, mut strangers): (Vec<_>, Vec<_>) = others.partition(|link| !link.dialled.is_empty());
         let more = strangers.len().saturating_sub(MOST_STRANGERS);
         strangers.truncate(MOST_STRANGERS);
-        let others: Vec<Value> = looked_for.into_iter().chain(strangers).map(|link| self.other(link).into()).collect();
+        let others: Vec<Value> =
+            looked_for.into_iter().chain(strangers).map(|link| self.other(link, reader).into()).collect();
         let conflicts = self.conflicts().len();
         let known = self.model.records().root(Class::Keys, 0).count;
         let mut keys = map! { "decided" => known, "conflicts" => conflicts };
@@ -81,7 +82,7 @@ impl Worker {
     }
 
     /// Returns what is known of somebody who is no member, or of an address where nobody has answered.
-    fn other(&self, link: &LinkStatus) -> Map {
+    fn other(&self, link: &LinkStatus, reader: Reader) -> Map {
         let word = match link.state {
             LinkState::Waiting { .. } => "waiting",
             LinkState::Refused { .. } => "refused",
@@ -99,18 +100,18 @@ impl Worker {
         if let Some(address) = link.seen_at {
             shown.insert("address", address.to_string());
         }
-        describe(link, &mut shown);
+        describe(link, reader, &mut shown);
         shown
     }
 }
 
 /// Adds what is known of a link.
-fn describe(link: &LinkStatus, shown: &mut Map) {
+fn describe(link: &LinkStatus, reader: Reader, shown: &mut Map) {
     let (LinkState::Linked { since }
     | LinkState::Away { since }
     | LinkState::Waiting { since }
     | LinkState::Refused { since }) = link.state;
-    shown.insert("since", times::shown_at(since));
+    shown.insert("since", reader.time(times::milliseconds(since)));
     if let Some(info) = &link.info {
         shown.insert("version", info.version.as_str());
     }

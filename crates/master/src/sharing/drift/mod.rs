@@ -27,7 +27,7 @@ use value::{Map, Value, map};
 use super::SetLinks;
 use super::log::Warnings;
 use crate::Shared;
-use crate::set_requests::times;
+use crate::set_requests::{Reader, times};
 use scan::Unscanned;
 use search::Searches;
 use sources::{Scanned, Sources, Trees};
@@ -64,6 +64,8 @@ enum News {
     Answer(Node, Answer),
     /// Somebody on this host asks what differs, in one kind or at all.
     Question(Option<Kind>, oneshot::Sender<Result<Value, String>>),
+    /// Somebody on this host asks which kinds differ by what is known.
+    Known(oneshot::Sender<Result<Value, String>>),
 }
 
 /// The worker's end: passes on what is about drift. Nothing waits here; what does not fit is told again later.
@@ -120,6 +122,11 @@ impl DriftInbox {
     /// Takes a question of a program on this host.
     pub fn question(&self, kind: Option<Kind>, answer: oneshot::Sender<Result<Value, String>>) {
         self.put(News::Question(kind, answer));
+    }
+
+    /// Takes a question of a program that is answered from what is known.
+    pub fn known(&self, answer: oneshot::Sender<Result<Value, String>>) {
+        self.put(News::Known(answer));
     }
 
     /// Returns what `saltern.masters` shows.
@@ -242,6 +249,8 @@ impl Drift {
             }
             News::Ask(from, ask) => self.asked(from, ask),
             News::Answer(from, answer) => self.answered(from, answer),
+            // Who asked may have gone.
+            News::Known(answer) => drop(answer.send(Ok(self.overview(Reader::Program).into()))),
             News::Question(kind, answer) => {
                 let scan = kind.is_none_or(|kind| !sources::is_fixed(kind));
                 self.searches.ask(kind, answer, now.steady);

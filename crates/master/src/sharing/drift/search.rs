@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use value::{Map, Value, map};
 
 use super::{Drift, MemberDifference, QUESTION, sources};
-use crate::set_requests::times;
+use crate::set_requests::Reader;
 
 /// How long a question waits for what is on disk to be looked at, in milliseconds.
 const LATE: u64 = 5_000;
@@ -183,7 +183,7 @@ impl Drift {
             match kind {
                 Some(kind) => self.begin_search(kind, reply),
                 // Who asked may have gone.
-                None => drop(reply.send(Ok(self.overview().into()))),
+                None => drop(reply.send(Ok(self.overview(Reader::Person).into()))),
             }
         }
     }
@@ -271,7 +271,7 @@ impl Drift {
     }
 
     /// Returns what `saltern.drift` shows: which kinds differ, and on whom.
-    fn overview(&self) -> Map {
+    pub(super) fn overview(&self, reader: Reader) -> Map {
         let heard = self.watch.heard();
         let (with, without): (Vec<Node>, Vec<Node>) = self.others().into_iter().partition(|node| heard.contains(node));
         let differences = self.watch.differences();
@@ -283,7 +283,7 @@ impl Drift {
                 Some(since) => {
                     let names = self.called(&of_kind.iter().map(|one| one.node).collect::<Vec<_>>());
                     let command = format!("salt-run saltern.drift {name}");
-                    let shown = map! { "on" => names, "since" => times::shown(since), "show" => command };
+                    let shown = map! { "on" => names, "since" => reader.time(since), "show" => command };
                     differs.insert(name, shown);
                 }
                 None if self.watch.knows(kind) && !with.is_empty() => same.push(Value::from(name)),
