@@ -22,10 +22,9 @@ use crate::low;
 use crate::open_streams::OpenStreams;
 use crate::options::Options;
 use crate::perms;
-use crate::recent::Recent;
-use crate::rows::Drift;
 use crate::session_files::SessionFiles;
 use crate::sessions::{Session, Sessions};
+use crate::templates::{self, Template};
 
 /// How often the files of sessions that have ended are removed.
 const CLEANING: Duration = Duration::from_secs(3600);
@@ -55,10 +54,10 @@ pub struct Api {
     pub figures: Figures,
     /// The open streams of events.
     pub streams: OpenStreams,
-    /// What masters differ in, as far as the console has asked for it lately.
-    pub drift: Recent<Drift>,
     /// Whether the master answered last.
     pub last_answer: LastAnswer,
+    /// Commands that operators have prepared.
+    pub templates: Vec<Template>,
     /// The keys of requests that publish a job once.
     pub idempotent: Idempotent,
     rt: Rt,
@@ -105,9 +104,9 @@ impl Api {
             hooks: Mutex::new(Limit::new(HOOKS * HOOK_SECONDS, Duration::from_secs(HOOK_SECONDS.into()))),
             figures: Figures::default(),
             streams: OpenStreams::default(),
-            drift: Recent::default(),
             last_answer: LastAnswer::default(),
-            idempotent: Idempotent::default(),
+            templates: templates::read(&config.raw),
+            idempotent: Idempotent::new(rt.clone(), &config.paths.cachedir),
             started: rt.now(),
             rt,
             requests: AtomicU64::new(0),
@@ -223,6 +222,7 @@ impl Api {
         loop {
             let (files, now) = (self.session_files.clone(), self.now());
             self.on_disk("remove", move || files.clean(now)).await;
+            self.idempotent.clean(now).await;
             tokio::time::sleep(CLEANING).await;
         }
     }

@@ -44,7 +44,6 @@ mod own_jobs;
 mod pack;
 mod perms;
 mod problem;
-mod recent;
 mod ring;
 mod routes;
 mod rows;
@@ -53,6 +52,7 @@ mod session_files;
 mod sessions;
 mod shown;
 mod slow_reader;
+mod templates;
 mod v1;
 mod websocket;
 

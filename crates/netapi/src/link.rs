@@ -344,6 +344,15 @@ impl Link {
         self.of_jobs(move |jobs| jobs.minions(&jid)).await
     }
 
+    /// Returns whether the job cache has a job.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn has_job(&self, jid: &str) -> Result<bool, Failure> {
+        let jid = jid.to_owned();
+        self.of_jobs(move |jobs| jobs.contains(&jid)).await
+    }
+
     /// Returns the minions of a job that have not returned; `None` for an unknown job.
     ///
     /// # Errors

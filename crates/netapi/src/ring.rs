@@ -139,6 +139,13 @@ impl Ring {
         if items.is_empty() { Next::Nothing } else { Next::Items(items) }
     }
 
+    /// Returns the latest events with their ages, the newest first.
+    pub fn latest(&self, count: usize) -> Vec<(Duration, Arc<Item>)> {
+        let mut state = self.state();
+        state.prune();
+        state.items.iter().rev().take(count).map(|(at, item)| (at.elapsed(), item.clone())).collect()
+    }
+
     /// Returns a receiver that notices further events.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
@@ -218,6 +225,7 @@ mod tests {
         assert_eq!(numbers(ring.from(1, 2)), [1, 2]);
         assert_eq!(numbers(ring.from(3, 9)), [3]);
         assert_eq!(ring.from(4, 9), Next::Nothing);
+        assert_eq!(ring.latest(2).len(), 2);
         assert_eq!(ring.from(5, 9), Next::Missed(4), "that has not happened");
     }
 

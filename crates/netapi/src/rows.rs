@@ -85,6 +85,15 @@ pub struct ReturnRow {
     pub size: Option<u64>,
 }
 
+/// The minions of a job that have not returned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// They run it, or may still begin.
+    pub running: Vec<String>,
+    /// Nothing is known of them.
+    pub silent: Vec<String>,
+}
+
 /// How a minion is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -105,7 +105,7 @@ struct Matrix {
 
 impl Matrix {
     fn of(returns: &[ReturnRow]) -> Self {
-        let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut places: BTreeMap<(String, String, String), usize> = BTreeMap::new();
         let (mut states, mut minions, mut broken) = (Vec::new(), Vec::new(), BTreeMap::<String, Vec<String>>::new());
         for row in returns {
             let Some(read) = states::read(&row.returned) else {
@@ -140,6 +140,17 @@ impl Matrix {
         Matrix { states, rows, told: told.into_values().collect(), broken }
     }
 
+    /// Returns the title of a column: the id, and what tells it from others of the same id.
+    fn title(&self, place: usize) -> String {
+        let state = &self.states[place];
+        let same: Vec<&StateRow> = self.states.iter().filter(|other| other.id == state.id).collect();
+        match () {
+            () if same.len() < 2 => state.id.clone(),
+            () if same.iter().all(|other| other.sls == state.sls) => format!("{} {}", state.id, state.function()),
+            () => format!("{} in {}", state.id, state.sls),
+        }
+    }
+
     /// Returns the places of the columns: all, or those that are not good everywhere.
     fn columns(&self, all: bool) -> Vec<usize> {
         let differs = |place: usize| self.rows.iter().any(|(_, outcomes)| outcomes[place] != Some(Outcome::Good));
@@ -159,12 +170,12 @@ fn grid(view: &View<'_>, matrix: &Matrix, returned: u64, all: bool) -> Markup {
                 span.more.muted { "✓ ok, ± changed, ? would change, ✕ failed, · not on these minions"
                     @if hidden > 0 { "; " (hidden) " states that are ok everywhere are hidden" } }
             }
-            @if matrix.rows.is_empty() { div.empty { "No minion has returned states yet." } }
+            @if matrix.rows.is_empty() { div.empty { @if matrix.broken.is_empty() { "No minion has returned yet." } @else { "No minion has returned states: see below." } } }
             @else if shown.is_empty() { div.empty { "All states are ok on all minions." } }
             @else {
                 div.scroll { table.matrix {
                     thead { tr { th { "Minions" } @for place in shown { @let state = &matrix.states[*place];
-                        th scope="col" title=(text::attribute(&format!("{} ({})", state.id, state.function()))) { (text::brief(&state.id, 32)) } } } }
+                        th scope="col" title=(text::attribute(&state.named())) { (text::brief(&matrix.title(*place), 40)) } } } }
                     tbody { @for (ids, outcomes) in &matrix.rows { tr {
                         th scope="row" title=(text::attribute(&ids[..ids.len().min(50)].join(" "))) {
                             a href=(view.minion(&ids[0])) { (text::brief(&ids[0], 28)) } @if ids.len() > 1 { span.muted { " +" (ids.len() - 1) } } }
@@ -208,7 +219,7 @@ fn details(view: &View<'_>, matrix: &Matrix) -> Markup {
                 @for (place, state, minions) in matrix.told.iter().take(CHANGES) {
                     @let (look, word) = state.outcome().words();
                     div.group id=[seen.insert(*place).then(|| format!("state-{place}"))] {
-                        div.title { (layout::tag(look, word)) strong { (inline(&state.id)) } code.muted { (inline(&state.function())) } @if state.name != state.id { code { (inline(&state.name)) } } }
+                        div.title { (layout::tag(look, word)) strong { (inline(&state.id)) } code.muted { (inline(&state.function())) } @if !state.sls.is_empty() { span.muted { "in " (inline(&state.sls)) } } @if state.name != state.id { code { (inline(&state.name)) } } }
                         (ids(minions))
                         p { (inline(&state.comment)) }
                         (output::changes(&state.changes))
@@ -242,6 +253,27 @@ mod tests {
     }
 
     #[test]
+    fn states_of_one_id_are_told_apart() {
+        let of = |sls: &str, function: &str| {
+            let state =
+                map! { "result" => true, "comment" => "", "changes" => map! {}, "__id__" => "web", "__sls__" => sls };
+            (format!("pkg_|-web_|-web_|-{function}"), state.into())
+        };
+        let rows = [
+            row("m1", vec![of("nginx", "installed")]),
+            row("m2", vec![of("apache", "installed")]),
+            row("m3", vec![of("nginx", "installed")]),
+        ];
+        let matrix = Matrix::of(&rows);
+        let titles: Vec<String> = (0..matrix.states.len()).map(|place| matrix.title(place)).collect();
+        assert_eq!(titles, ["web in nginx", "web in apache"]);
+        let matrix = Matrix::of(&[row("m1", vec![of("nginx", "installed"), of("nginx", "latest")])]);
+        let mut titles: Vec<String> = (0..matrix.states.len()).map(|place| matrix.title(place)).collect();
+        titles.sort();
+        assert_eq!(titles, ["web pkg.installed", "web pkg.latest"]);
+    }
+
+    #[test]
     fn minions_with_equal_outcomes_are_one_row_and_the_worst_is_first() {
         let good = || vec![state("a", true.into(), "", 0), state("b", true.into(), "", 1)];
         let changed = |text| vec![state("a", true.into(), "", 0), state("b", true.into(), text, 1)];
@@ -266,6 +298,8 @@ mod tests {
         assert_eq!(matrix.told.len(), 3, "one failure, and two changes that differ");
         assert_eq!(matrix.broken["Rendering failed"], ["m6"]);
         assert_eq!((matrix.columns(false).len(), matrix.columns(true).len()), (2, 2));
+        let titles: Vec<String> = (0..2).map(|place| matrix.title(place)).collect();
+        assert_eq!(titles, ["a", "b"]);
         let well = Matrix::of(&rows[..2]);
         assert!(well.columns(false).is_empty() && well.columns(true).len() == 2);
     }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use value::{Value, map};
 
-use super::form::{Fields, packed};
+use super::form::Fields;
 use super::text::{self, inline, readable};
 use super::view::{View, call, function, part, parts, state, target};
 use super::{Answer, layout, output, run, states};
 use crate::failure::Failure;
 use crate::fleet::{JobHead, JobState, Page, ReturnRow};
-use crate::low;
 
 /// The number of returns of a page.
 const ROWS: usize = 200;
@@ -44,19 +43,11 @@ pub async fn show(view: &View<'_>, jid: &str, fields: &Fields) -> Result<Answer,
         true => Some(view.call("runner", "saltern.job", map! { "jid" => jid }).await),
         false => None,
     };
-    let again = |tgt: &str, kind: &str| {
-        let arguments = run::lines(head.arg.as_list().unwrap_or_default());
-        let fun = function(&head.fun);
-        format!(
-            "{}/run?{}",
-            view.base,
-            packed([("tgt", tgt), ("tgt_type", kind), ("fun", fun.as_str()), ("arg", arguments.as_str())])
-        )
-    };
+    let again = |tgt: &str, kind: &str| run::again_on(view.base, &head, tgt, kind);
     let title =
         html! { span.crumb { a href={ (view.base) "/jobs" } { "Jobs" } " · " code { (inline(jid)) } } (call(&head)) };
     let more = html! {
-        a.button href=(again(&target(&head.tgt), &head.tgt_type)) { "Run again" }
+        a.button href=(run::again(view.base, &head)) { "Run again" }
         @if function(&head.fun).starts_with("state.") { a.button href={ (view.base) "/highstate/" (jid) } { "Matrix" } }
     };
     let body = html! {
@@ -294,8 +285,7 @@ pub async fn kill(view: &View<'_>, jid: &str) -> Result<Answer, Failure> {
     let command = map! {
         "client" => "local_async", "tgt" => job.tgt, "tgt_type" => job.tgt_type, "fun" => "saltutil.kill_job", "arg" => vec![jid],
     };
-    let command = low::read(command, Some(&view.caller.session.token), &view.api.options.clients, "")?;
-    view.api.link.run(command).await?;
+    view.publish(command).await?;
     Ok(Answer::Moved(format!("{}?done=kill", view.job(jid))))
 }
 

@@ -51,15 +51,23 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
                 button { "Search" }
             }
         }))
-        nav.tabs aria-label="States of keys" {
-            @for (state, title, ..) in STATES {
-                a href={ (view.base) "/keys?" (packed([("state", state), ("q", fields.get("q").unwrap_or_default())])) }
-                    aria-current=[(state == wanted).then_some("page")] { (title) }
-            }
-        }
+        (tabs(view.base, wanted, fields, !frame.masters.is_empty()))
         (body)
     };
     Ok(layout::framed(&frame, &body).into())
+}
+
+/// The tabs: one for each state, and one for decisions if there are several masters.
+pub fn tabs(base: &str, wanted: &str, fields: &Fields, shares: bool) -> Markup {
+    html! {
+        nav.tabs aria-label="States of keys" {
+            @for (state, title, ..) in STATES {
+                a href={ (base) "/keys?" (packed([("state", state), ("q", fields.get("q").unwrap_or_default())])) }
+                    aria-current=[(state == wanted).then_some("page")] { (title) }
+            }
+            @if shares { a href={ (base) "/keys/decisions" } aria-current=[(wanted == "decisions").then_some("page")] { "Decisions" } }
+        }
+    }
 }
 
 /// What can be done with a key: the name, and the title of the button.
@@ -108,7 +116,7 @@ fn listed(base: &str, wanted: &str, acts: &[Act], fields: &Fields, page: &Page<K
             div.scroll { table {
                 thead { tr {
                     th.check { @if !acts.is_empty() { input.js type="checkbox" data-all aria-label="Select all"; } }
-                    th { "Minion" } th { "Fingerprint" } th { span.hidden { "Actions" } }
+                    th { "Minion" } th { "Fingerprint" } th { span.unseen { "Actions" } }
                 } }
                 tbody { @for key in &page.items { (row(base, wanted, acts, key)) } }
             } }
@@ -198,16 +206,14 @@ pub async fn decide(view: &View<'_>, form: &Fields) -> Result<Answer, Failure> {
         let frame = view.frame(if act == "delete" { "Delete keys" } else { "Reject keys" }, "/keys");
         return Ok(layout::framed(&frame, &confirmation(view.base, act, &state, &keys)).into());
     }
-    let (same, changed) = unchanged(view, keys).await?;
-    if same.is_empty() {
-        return Ok(back("changed", 0));
-    }
-    let count = same.len();
-    change(view, act, &same).await?;
-    match changed {
-        0 => Ok(back(done(act), count)),
-        _ => Ok(back("changed", count)),
-    }
+    let asked = keys.len();
+    // Nobody can have compared a key that cannot be read. It may still be deleted.
+    let keys: Vec<Chosen> = keys.into_iter().filter(|key| act == "delete" || !key.fingerprint.is_empty()).collect();
+    let count = match keys.is_empty() {
+        true => 0,
+        false => change(view, act, &keys).await?,
+    };
+    Ok(if count == asked { back(done(act), count) } else { back("changed", count) })
 }
 
 fn done(act: &str) -> &'static str {
@@ -236,41 +242,28 @@ fn read(form: &Fields) -> Result<(&'static str, Vec<Chosen>), Failure> {
     }
 }
 
-/// Leaves out keys that are not as the user saw them: another key may have come under the same id. Returns how many.
-async fn unchanged(view: &View<'_>, keys: Vec<Chosen>) -> Result<(Vec<Chosen>, usize), Failure> {
-    let all = keys.len();
-    let mut same = Vec::with_capacity(all);
-    for key in keys {
-        let query = KeyQuery { limit: ROWS, id: Some(key.id.clone()), ..KeyQuery::default() };
-        // Nobody can have compared a key that cannot be read. It may still be deleted.
-        if view.fleet.keys(&query).await?.items.iter().any(|found| Chosen::of(found) == key) {
-            same.push(key);
-        }
-    }
-    let changed = all - same.len();
-    Ok((same, changed))
-}
-
 fn not_granted(act: &str) -> Failure {
     Failure::new(403, format!("external_auth does not grant you the wheel function {}", function(act)))
 }
 
-async fn change(view: &View<'_>, act: &str, keys: &[Chosen]) -> Result<(), Failure> {
-    let mut banks: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+/// Has the master change keys that are as the user saw them: another one may have come under the same id. Returns how many it changed.
+async fn change(view: &View<'_>, act: &str, keys: &[Chosen]) -> Result<usize, Failure> {
+    let (mut banks, mut fingerprints) = (BTreeMap::<&str, Vec<Value>>::new(), Map::new());
     for key in keys {
+        if !key.fingerprint.is_empty() {
+            fingerprints.insert(key.id.as_str(), key.fingerprint.as_str());
+        }
         banks.entry(bank(&key.state).unwrap_or_default()).or_default().push(key.id.as_str().into());
     }
     let dict: Map = banks.into_iter().map(|(bank, ids)| (bank, Value::List(ids))).collect();
-    let mut named = map! { "match" => dict };
+    let mut named = map! { "match" => dict, "fingerprints" => fingerprints };
     match act {
         "accept" => drop(named.insert("include_rejected", true)),
         "reject" => drop(named.insert("include_accepted", true)),
         _ => {}
     }
     let event = match view.call("wheel", &function(act), named).await {
-        Err(failure) if failure.status == 401 && view.api.is_confirmed(view.caller).await? => {
-            return Err(not_granted(act));
-        }
+        Err(failure) if failure.status == 403 => return Err(not_granted(act)),
         other => other?,
     };
     let data = event.get("data");
@@ -278,7 +271,11 @@ async fn change(view: &View<'_>, act: &str, keys: &[Chosen]) -> Result<(), Failu
         let reason = data.and_then(|data| data.get("return")).map(ToString::to_string).unwrap_or_default();
         return Err(Failure::new(500, reason));
     }
-    Ok(())
+    let changed = data.and_then(|data| data.get("return")?.get("changed")?.as_list());
+    changed.map(<[Value]>::len).ok_or_else(|| {
+        tracing::error!("the master does not say which keys it has changed: is it as new as salt-api?");
+        Failure::unexpected()
+    })
 }
 
 fn confirmation(base: &str, act: &str, state: &str, keys: &[Chosen]) -> Markup {

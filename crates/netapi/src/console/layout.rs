@@ -45,6 +45,8 @@ pub struct Frame {
     pub masters: Vec<Mark>,
     /// The number of kinds of drift.
     pub drift: usize,
+    /// The number of keys about which masters decided differently.
+    pub conflicts: usize,
     /// The tags of events that change the page, separated by blanks.
     pub live: String,
     /// True if the user sees the events of their own jobs only, so that the page learns of the others when it is loaded again.
@@ -91,7 +93,7 @@ pub fn door(base: &str, title: &str, body: &Markup) -> Markup {
         (DOCTYPE)
         html lang="en" {
             (head(base, title))
-            body.door data-base=(base) { div.card { h1 { (crystal()) "Saltern" } (body) } }
+            body.door data-base=(base) { main.card { h1 { (crystal()) "Saltern" } (body) } }
         }
     }
 }
@@ -112,7 +114,7 @@ fn head(base: &str, title: &str) -> Markup {
 fn side(frame: &Frame) -> Markup {
     let base = &frame.base;
     html! {
-        div.side {
+        header.side {
             a.brand href={ (base) "/" } { (crystal()) "Saltern" }
             nav.nav aria-label="Pages" {
                 @for (place, name, _, path) in PAGES {
@@ -134,6 +136,11 @@ fn strip(frame: &Frame) -> Markup {
             ul.set aria-label="Masters" id="set" data-part {
                 @for mark in &frame.masters {
                     li { span.dot.(mark.look) {} strong { (inline(&mark.name)) } span.muted { (inline(&mark.words)) } }
+                }
+                @if frame.conflicts > 0 {
+                    li.drift { a href={ (frame.base) "/keys/decisions#conflicts" } {
+                        (frame.conflicts) @if frame.conflicts == 1 { " key in conflict" } @else { " keys in conflict" }
+                    } }
                 }
                 @if frame.drift > 0 {
                     li.drift { a href={ (frame.base) "/#drift" } {

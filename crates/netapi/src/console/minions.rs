@@ -26,6 +26,7 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
         limit: ROWS,
         after: text("after"),
         q: text("q"),
+        id: None,
         target: text("target"),
         status: status.map(str::to_owned),
         reverse: false,

@@ -4,7 +4,9 @@
 //! the master decides for each request. All text of minions, users and events goes through [`text`].
 
 mod access;
+mod again;
 mod assets;
+mod decisions;
 mod door;
 mod events;
 mod form;
@@ -13,10 +15,12 @@ mod job;
 mod jobs;
 mod keys;
 mod layout;
+mod manual;
 mod minion;
 mod minions;
 mod output;
 mod overview;
+mod publish;
 mod run;
 mod states;
 mod text;
@@ -178,9 +182,13 @@ async fn page(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> {
     match (asked.posts, asked.path.as_slice()) {
         (false, []) => overview::show(view).await,
         (false, ["minions"]) => minions::show(view, &asked.query).await,
-        (false, ["minions", id]) => minion::show(view, id).await,
+        (false, ["minions", id]) => minion::show(view, id, &asked.query).await,
+        (true, ["minions", id]) => minion::ask(view, id, &asked.form).await,
         (false, ["keys"]) => keys::show(view, &asked.query).await,
         (true, ["keys"]) => keys::decide(view, &asked.form).await,
+        (false, ["keys", "decisions"]) => decisions::show(view, &asked.query).await,
+        (true, ["keys", "undo"]) => decisions::undo(view, &asked.form).await,
+        (true, ["keys", "settle"]) => decisions::settle(view, &asked.form).await,
         (false, ["jobs"]) => jobs::show(view, &asked.query).await,
         (false, ["jobs", jid]) => job::show(view, jid, &asked.query).await,
         (false, ["jobs", jid, "returns", id]) => job::download(view, jid, id).await,

@@ -37,7 +37,7 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
         async { Ok(view.fleet.preview(&everybody).await) },
         async { Ok(view.fleet.jobs(&today).await.map(minions_only)) },
         async { Ok(view.fleet.keys(&pending).await) },
-        async { Ok(view.drift().await) },
+        async { Ok(view.fleet.drift(None).await) },
     )?;
     frame.live = "salt/job/*/new salt/job/*/ret/ salt/key salt/presence/ salt/minion/ saltern/".to_owned();
     // The table of masters says more than the strip.
@@ -188,7 +188,7 @@ pub fn minions_only(mut page: Page<JobHead>) -> Page<JobHead> {
 
 fn is_of_master(job: &JobHead) -> bool {
     let fun = view::function(&job.fun);
-    job.counts.expected == 0 && (fun.starts_with("runner.") || fun.starts_with("wheel."))
+    fun.starts_with("runner.") || fun.starts_with("wheel.")
 }
 
 /// Shows jobs in a table.

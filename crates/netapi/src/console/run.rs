@@ -4,13 +4,13 @@ use maud::{Markup, html};
 use value::{Map, Value, map};
 use yaml::args::{parse_cli_arg, parse_input, parse_kwarg};
 
-use super::form::Fields;
+use super::form::{Fields, packed};
 use super::text::{self, inline};
-use super::view::View;
-use super::{Answer, layout};
+use super::view::{View, concerns_page, function, target};
+use super::{Answer, again, layout, manual, publish};
 use crate::failure::Failure;
-use crate::fleet::{Preview, PreviewQuery};
-use crate::{low, pack};
+use crate::fleet::{JobHead, Preview, PreviewQuery};
+use crate::pack;
 
 /// The types of targets, the most used first.
 const KINDS: [(&str, &str); 10] = [
@@ -34,13 +34,17 @@ const IDS: usize = 100;
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq)]
-struct Wanted {
-    target: String,
+pub struct Wanted {
+    /// The target.
+    pub target: String,
     kind: String,
-    function: String,
+    /// The function.
+    pub function: String,
     /// The arguments, one in each line.
     arguments: String,
     test: bool,
+    /// How many minions run it at a time: a number, or a part such as `25%`. Empty for all.
+    batch: String,
 }
 
 impl Wanted {
@@ -53,7 +57,20 @@ impl Wanted {
             function: text("fun"),
             arguments: text("arg"),
             test: fields.get("test").is_some(),
+            batch: text("batch"),
         }
+    }
+
+    /// Returns the fields of the form.
+    pub fn fields(&self) -> [(&'static str, &str); 6] {
+        [
+            ("tgt", &self.target),
+            ("tgt_type", &self.kind),
+            ("fun", &self.function),
+            ("arg", &self.arguments),
+            ("test", if self.test { "yes" } else { "" }),
+            ("batch", &self.batch),
+        ]
     }
 
     /// Returns the arguments as `salt` reads them: `name=value` is one by name.
@@ -66,7 +83,8 @@ impl Wanted {
         (positional, named)
     }
 
-    fn query(&self) -> PreviewQuery {
+    /// Returns the question whom it would reach.
+    pub fn query(&self) -> PreviewQuery {
         let (positional, named) = self.parsed();
         PreviewQuery {
             target: match self.kind.as_str() {
@@ -105,7 +123,7 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
         true => None,
         false => Some(view.fleet.preview(&wanted.query()).await),
     };
-    page(view, &wanted, seen).await
+    page(view, &wanted, seen, fields.get("doc").filter(|jid| wire::Jid::is_valid(jid))).await
 }
 
 /// Shows which minions the job would reach, or publishes it. All minions, or many, are shown before.
@@ -114,25 +132,30 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
 /// When the session has ended, or the master does not answer.
 pub async fn run(view: &View<'_>, form: &Fields) -> Result<Answer, Failure> {
     let wanted = Wanted::read(form);
-    if wanted.target.is_empty() || (form.get("act") == Some("run") && wanted.function.is_empty()) {
+    let act = form.get("act");
+    if act == Some("doc") {
+        return match manual::ask(view, &wanted).await {
+            Err(failure) if !concerns_page(&failure) => page(view, &wanted, Some(Err(failure)), None).await,
+            other => other,
+        };
+    }
+    if wanted.target.is_empty() || (act == Some("run") && wanted.function.is_empty()) {
         let missing = if wanted.target.is_empty() { "Say which minions." } else { "Say which function." };
-        return page(view, &wanted, Some(Err(Failure::bad_request(missing)))).await;
+        return page(view, &wanted, Some(Err(Failure::bad_request(missing))), None).await;
     }
     let seen = view.fleet.preview(&wanted.query()).await;
-    let ready = matches!(&seen, Ok(preview) if form.get("act") == Some("run") && may_run(&wanted, preview, form.get("confirmed")));
+    let ready = matches!(&seen, Ok(preview) if act == Some("run") && may_run(&wanted, preview, form.get("confirmed")));
     if !ready {
-        return page(view, &wanted, Some(seen)).await;
+        return page(view, &wanted, Some(seen), None).await;
     }
-    let command = low::read(wanted.command(), Some(&view.caller.session.token), &view.api.options.clients, "")?;
-    match view.api.link.run(command).await {
-        Ok(answers) => match answers.first().and_then(|job| job.get("jid")?.as_str()) {
-            Some(jid) => Ok(Answer::Moved(view.job(jid))),
-            None => page(view, &wanted, Some(Err(Failure::new(404, "No minion matches.")))).await,
-        },
-        Err(failure) if failure.status == 401 && view.api.is_confirmed(view.caller).await? => {
-            let words = format!("You may not run that: {}", failure.message);
-            page(view, &wanted, Some(Err(Failure::new(403, words)))).await
-        }
+    let published = match wanted.batch.is_empty() {
+        true => view.publish(wanted.command()).await,
+        false => publish::in_batches(view, wanted.command(), &wanted.batch).await,
+    };
+    match published {
+        Ok(Some(jid)) => Ok(Answer::Moved(view.job(&jid))),
+        Ok(None) => page(view, &wanted, Some(Err(Failure::new(404, "No minion answers."))), None).await,
+        Err(failure) if !concerns_page(&failure) => page(view, &wanted, Some(Err(failure)), None).await,
         Err(failure) => Err(failure),
     }
 }
@@ -144,8 +167,20 @@ fn may_run(wanted: &Wanted, preview: &Preview, confirmed: Option<&str>) -> bool 
     preview.count > 0 && preview.allowed != Some(false) && (seen || few)
 }
 
-async fn page(view: &View<'_>, wanted: &Wanted, seen: Option<Result<Preview, Failure>>) -> Result<Answer, Failure> {
-    let frame = view.frame_of_set("Run", "/run").await?;
+async fn page(
+    view: &View<'_>,
+    wanted: &Wanted,
+    seen: Option<Result<Preview, Failure>>,
+    doc: Option<&str>,
+) -> Result<Answer, Failure> {
+    let (mut frame, again) = tokio::try_join!(view.frame_of_set("Run", "/run"), again::shown(view))?;
+    let doc = match doc {
+        Some(jid) => {
+            frame.live = format!("salt/job/{jid}/ret/");
+            manual::shown(view, jid, &wanted.function).await?
+        }
+        None => html! {},
+    };
     let shown = match &seen {
         None => html! { div.empty { "The minions that a job would reach appear here." } },
         Some(Ok(preview)) => previewed(view.base, wanted, preview),
@@ -155,11 +190,29 @@ async fn page(view: &View<'_>, wanted: &Wanted, seen: Option<Result<Preview, Fai
     let body = html! {
         (layout::headline(&html! { "Run" }, &html! {}))
         div.grid {
-            section.card.half { header { h2 { "What and where" } } div.body { (form(view.base, wanted)) } }
-            section.card.half id="preview" { header { h2 { "Who" } } (shown) }
+            div.stack.half {
+                section.card { header { h2 { "What and where" } } div.body { (form(view.base, wanted)) } }
+                (again)
+            }
+            div.stack.half {
+                section.card id="preview" { header { h2 { "Who" } } (shown) }
+                (doc)
+            }
         }
     };
     Ok(layout::framed(&frame, &body).into())
+}
+
+/// Returns the address at which a job can be run again.
+pub fn again(base: &str, job: &JobHead) -> String {
+    again_on(base, job, &target(&job.tgt), &job.tgt_type)
+}
+
+/// Returns the address at which a job can be run on other minions.
+pub fn again_on(base: &str, job: &JobHead, tgt: &str, kind: &str) -> String {
+    let (fun, arguments) = (function(&job.fun), lines(job.arg.as_list().unwrap_or_default()));
+    let fields = [("tgt", tgt), ("tgt_type", kind), ("fun", fun.as_str()), ("arg", arguments.as_str())];
+    format!("{base}/run?{}", packed(fields))
 }
 
 fn form(base: &str, wanted: &Wanted) -> Markup {
@@ -176,8 +229,10 @@ fn form(base: &str, wanted: &Wanted) -> Markup {
                 }
             }
             label { "Arguments" textarea name="arg" rows="4" placeholder="one in each line, such as nginx or refresh=True" spellcheck="false" { (wanted.arguments) } }
+            label { span { "Batch " span.hint.muted { "minions at a time; empty for all" } }
+                input name="batch" value=(text::attribute(&wanted.batch)) placeholder="10 or 25%" autocapitalize="none" spellcheck="false"; }
             label.flat { input type="checkbox" name="test" value="yes" checked[wanted.test]; span { "Test only (" code { "test=True" } "): states say what they would change" } }
-            div.line { button name="act" value="preview" { "Preview" } button.main name="act" value="run" { "Run" } }
+            div.line { button name="act" value="preview" { "Preview" } button.main name="act" value="run" { "Run" } button name="act" value="doc" formnovalidate { "Documentation" } }
             p.small.muted { "Jobs for " code { "*" } " and for more than " (FEW) " minions are shown before they run." }
         }
     }
@@ -203,12 +258,11 @@ fn previewed(base: &str, wanted: &Wanted, preview: &Preview) -> Markup {
             }
             @if preview.count > 0 && preview.allowed != Some(false) && !wanted.function.is_empty() {
                 form method="post" action={ (base) "/run" } {
-                    @for (name, value) in [("tgt", &wanted.target), ("tgt_type", &wanted.kind), ("fun", &wanted.function), ("arg", &wanted.arguments)] {
-                        input type="hidden" name=(name) value=(value);
+                    @for (name, value) in wanted.fields() {
+                        @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
                     }
-                    @if wanted.test { input type="hidden" name="test" value="yes"; }
                     input type="hidden" name="confirmed" value=(preview.count);
-                    button.main.danger[wanted.is_dangerous()] name="act" value="run" { "Run " (inline(&wanted.function)) " on " (count) " " (minions) }
+                    button.main.danger[wanted.is_dangerous()] name="act" value="run" { "Run " (inline(&wanted.function)) " on " (count) " " (minions) @if !wanted.batch.is_empty() { ", " (inline(&wanted.batch)) " at a time" } }
                 }
             }
         }
@@ -230,7 +284,7 @@ fn ids(title: &str, count: u64, ids: &[String]) -> Markup {
 }
 
 /// Writes arguments one in each line, so that reading them gives the same.
-pub fn lines(arguments: &[Value]) -> String {
+fn lines(arguments: &[Value]) -> String {
     let mut lines = Vec::new();
     for argument in arguments {
         match argument {

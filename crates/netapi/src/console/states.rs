@@ -42,6 +42,8 @@ impl Outcome {
 pub struct StateRow {
     /// The key in the return.
     pub key: String,
+    /// The sls file; empty if the return does not name it.
+    pub sls: String,
     /// The id in the sls file.
     pub id: String,
     /// The name.
@@ -66,9 +68,15 @@ impl StateRow {
         format!("{}.{}", self.module.0, self.module.1)
     }
 
-    /// Returns what names the state on all minions: names often have a part that differs.
-    pub fn column(&self) -> (String, String) {
-        (self.function(), self.id.clone())
+    /// Returns what names the state on all minions: its sls file, id and function. Names often have a part that differs.
+    pub fn column(&self) -> (String, String, String) {
+        (self.sls.clone(), self.id.clone(), self.function())
+    }
+
+    /// Returns the name of the state for people.
+    pub fn named(&self) -> String {
+        let (id, function) = (&self.id, self.function());
+        if self.sls.is_empty() { format!("{id} ({function})") } else { format!("{id} ({function}) in {}", self.sls) }
     }
 
     /// Returns the changes as text, without what differs by chance, so that equal changes of minions are equal.
@@ -113,6 +121,7 @@ fn row(key: &str, state: &Value) -> Option<StateRow> {
     };
     Some(StateRow {
         key: key.to_owned(),
+        sls: text("__sls__").unwrap_or_default(),
         id: text("__id__").unwrap_or_else(|| id.to_owned()),
         name: text("name").unwrap_or_else(|| name.to_owned()),
         module: (module.to_owned(), function.to_owned()),

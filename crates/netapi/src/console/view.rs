@@ -16,21 +16,20 @@ use super::layout::{self, Frame, Mark};
 use super::text::{self, brief, inline};
 use crate::api::{Api, Caller};
 use crate::failure::Failure;
-use crate::fleet::{Drift, Fleet, JobHead, JobState, MasterRow, Masters};
-use crate::pack;
+use crate::fleet::{Fleet, JobHead, JobState, MasterRow, Masters};
+use crate::{low, pack};
 
 /// By how many milliseconds a clock may be off before the strip says so.
 const CLOCK: f64 = 1000.0;
 
-/// How long an answer about drift is shown again. The master looks at all its files for one.
-const DRIFT: Duration = Duration::from_secs(60);
-
 /// What can be said after something was done, and how it begins.
-const DONE: [(&str, &str); 5] = [
+const DONE: [(&str, &str); 7] = [
     ("accepted", "Accepted"),
     ("rejected", "Rejected"),
     ("deleted", "Deleted"),
     ("changed", "Some keys have changed since the page was loaded, and were left alone"),
+    ("undone", "Undone: decisions about"),
+    ("settled", "Settled"),
     ("kill", "The minions are told to end the job"),
 ];
 
@@ -81,11 +80,13 @@ impl<'a> View<'a> {
         match self.fleet.masters().await {
             Ok(masters) => {
                 if masters.cluster_id.is_some()
-                    && let Ok(drift) = self.drift().await
+                    && let Ok(drift) = self.fleet.drift(None).await
                 {
                     frame.drift = drift.kinds.iter().filter(|row| row.state == "differs").count();
                 }
                 frame.masters = marks(&masters);
+                let conflicts = masters.keys.get("conflicts").and_then(Value::as_i64).unwrap_or_default();
+                frame.conflicts = usize::try_from(conflicts).unwrap_or_default();
                 if let Some(("ok", words)) = &mut frame.done
                     && frame.masters.iter().any(|mark| mark.look == "bad")
                 {
@@ -96,21 +97,6 @@ impl<'a> View<'a> {
             Err(failure) => tracing::debug!("the page shows no masters: {}", failure.message),
         }
         Ok(frame)
-    }
-
-    /// Returns in what masters differ, as it was at most a minute ago.
-    ///
-    /// # Errors
-    /// When the user may not see it, or the master does not answer.
-    pub async fn drift(&self) -> Result<Drift, Failure> {
-        if self.may(Form::Runner, "saltern.drift")
-            && let Some(known) = self.api.drift.within(DRIFT)
-        {
-            return Ok(known);
-        }
-        let drift = self.fleet.drift(None).await?;
-        self.api.drift.keep(drift.clone());
-        Ok(drift)
     }
 
     /// Returns whether the user may call a runner or a wheel function.
@@ -145,9 +131,36 @@ impl<'a> View<'a> {
     /// Calls a runner or wheel function with the rights of the user.
     ///
     /// # Errors
-    /// When the user may not, or the master does not answer.
+    /// 403 when the user may not; when the session has ended, or the master does not answer.
     pub async fn call(&self, client: &str, fun: &str, named: Map) -> Result<Value, Failure> {
-        self.api.call(&self.caller.session.token, client, fun, named).await
+        match self.api.call(&self.caller.session.token, client, fun, named).await {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(self.refused(forbidden_client(failure)).await?),
+        }
+    }
+
+    /// Publishes a job with the rights of the user. Returns its id; `None` if its target means nobody.
+    ///
+    /// # Errors
+    /// 403 when the user may not; when the session has ended, or the master does not answer.
+    pub async fn publish(&self, command: Map) -> Result<Option<String>, Failure> {
+        let clients = &self.api.options.clients;
+        let command = low::read(command, Some(&self.caller.session.token), clients, "").map_err(forbidden_client)?;
+        match self.api.link.run(command).await {
+            Ok(answers) => Ok(answers.first().and_then(|job| job.get("jid")?.as_str()).map(str::to_owned)),
+            Err(failure) => Err(self.refused(failure).await?),
+        }
+    }
+
+    /// Tells the refusal of a job from a session that has ended.
+    ///
+    /// # Errors
+    /// When the master cannot be asked about the session.
+    pub async fn refused(&self, failure: Failure) -> Result<Failure, Failure> {
+        Ok(match failure.status == 401 && self.api.is_confirmed(self.caller).await? {
+            true => Failure::new(403, format!("You may not run that: {}", failure.message)),
+            false => failure,
+        })
     }
 
     /// Returns the name of the zone of all times, and the minutes it is ahead of UTC.
@@ -236,6 +249,14 @@ pub fn sorted(rows: &[MasterRow]) -> Vec<&MasterRow> {
     let mut rows: Vec<&MasterRow> = rows.iter().collect();
     rows.sort_by_key(|row| (row.state != "here", &row.name));
     rows
+}
+
+/// A client that the operator has not enabled is no mistake of the user.
+pub fn forbidden_client(failure: Failure) -> Failure {
+    match failure.message.starts_with("Client disabled") {
+        true => Failure::new(403, failure.message),
+        false => failure,
+    }
 }
 
 /// Returns whether the master does not answer.

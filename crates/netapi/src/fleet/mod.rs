@@ -87,6 +87,34 @@ impl<'a> Fleet<'a> {
         self.ask("minions", "runner", query.fields()).await
     }
 
+    /// Returns a minion; `None` if no master has a key of it. Needs the right to the runner `manage.status`.
+    ///
+    /// # Errors
+    /// As [`Fleet::jobs`].
+    pub async fn minion(&self, id: &wire::MinionId) -> Result<Option<MinionRow>, Failure> {
+        let query = MinionQuery { limit: 1, id: Some(id.to_string()), ..MinionQuery::default() };
+        Ok(self.minions(&query).await?.items.pop())
+    }
+
+    /// Returns the grains, the pillar or the mine of a minion, as the master has cached them. Needs the right to the runner
+    /// `cache.grains`, `cache.pillar` or `cache.mine`.
+    ///
+    /// # Errors
+    /// As [`Fleet::jobs`].
+    pub async fn cached(&self, part: &str, id: &wire::MinionId) -> Result<Map, Failure> {
+        let known: Value = self.ask(part, "runner", value::map! { "id" => id.as_str() }).await?;
+        Ok(known.into_map().unwrap_or_default())
+    }
+
+    /// Returns the minions of a job that have not returned, by whether they may still. Needs the right to the runner
+    /// `jobs.list_job`.
+    ///
+    /// # Errors
+    /// As [`Fleet::job`].
+    pub async fn unfinished(&self, jid: &str) -> Result<Unfinished, Failure> {
+        self.ask("unfinished", "runner", value::map! { "jid" => checked(jid)? }).await
+    }
+
     /// Returns keys of minions in the order of their ids. Needs the right to the wheel function `key.list_all`.
     ///
     /// # Errors

@@ -92,6 +92,8 @@ pub struct MinionQuery {
     pub limit: usize,
     /// Only those behind this id, the cursor.
     pub after: Option<String>,
+    /// Only this one.
+    pub id: Option<String>,
     /// A part of the id.
     pub q: Option<String>,
     /// A compound target.
@@ -104,7 +106,7 @@ pub struct MinionQuery {
 
 impl Default for MinionQuery {
     fn default() -> Self {
-        MinionQuery { limit: FEW, after: None, q: None, target: None, status: None, reverse: false }
+        MinionQuery { limit: FEW, after: None, id: None, q: None, target: None, status: None, reverse: false }
     }
 }
 
@@ -118,6 +120,7 @@ impl MinionQuery {
         let wanted = MinionQuery {
             limit: fields.limit(MOST_MINIONS)?,
             after: fields.take("after"),
+            id: fields.take("id"),
             q: fields.take("q"),
             target: fields.take("target"),
             status: fields.one_of("status", &["up", "down", "pending", "rejected", "denied"])?,
@@ -129,8 +132,8 @@ impl MinionQuery {
     /// Returns the fields of the request to the master.
     pub fn fields(&self) -> Map {
         map! {
-            "limit" => self.limit, "after" => self.after.clone(), "q" => self.q.clone(), "target" => self.target.clone(),
-            "status" => self.status.clone(), "reverse" => self.reverse,
+            "limit" => self.limit, "after" => self.after.clone(), "id" => self.id.clone(), "q" => self.q.clone(),
+            "target" => self.target.clone(), "status" => self.status.clone(), "reverse" => self.reverse,
         }
     }
 }

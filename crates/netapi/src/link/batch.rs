@@ -33,6 +33,11 @@ impl Link {
         self.local(Local { target: Value::List(having), target_type: "list".to_owned(), ..job }, proof).await
     }
 
+    /// Returns an id for a job that begins now.
+    pub fn new_jid(&self) -> String {
+        wire::jid::JidSource::new().next(self.rt.now()).as_str().to_owned()
+    }
+
     /// Publishes a job to the minions that answer a ping, a batch at a time. Returns one map for each minion, in the order of
     /// the returns.
     pub(super) async fn batch(&self, job: Local, how: Batches, proof: Map) -> Result<Vec<Value>, Failure> {
@@ -50,7 +55,10 @@ impl Link {
             link: self,
             batch: Batch::new(up, how.size, how.wait, how.failhard.unwrap_or(self.failhard)),
             // One id for all batches, so that `jobs.lookup_jid` finds them together.
-            jid: wire::jid::JidSource::new().next(self.rt.now()).as_str().to_owned(),
+            jid: match job.jid.is_empty() {
+                true => self.new_jid(),
+                false => job.jid.clone(),
+            },
             patience: self.patience(&job),
             raw: how.raw,
             job,

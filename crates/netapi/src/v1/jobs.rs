@@ -13,7 +13,7 @@ use super::{Asked, body, json, refused, wait};
 use crate::api::{Api, Caller};
 use crate::failure::Failure;
 use crate::fleet::{Fields, Fleet, PreviewQuery};
-use crate::idempotent;
+use crate::idempotent::{self, Keyed};
 use crate::low::{self, Command, Local, Work};
 use crate::own_jobs::Owner;
 
@@ -65,8 +65,8 @@ pub async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure>
     // In a task of its own: a client that closes its connection and tries again gets the same job.
     let publishing = api.spawn(async move {
         let mut minions = None;
-        let publish = async {
-            let job = published(&shared, &caller, job).await?;
+        let publish = async |jid: String| {
+            let job = published(&shared, &caller, Local { jid, ..job }).await?;
             Ok(job.map(|(jid, ids)| {
                 minions = Some(ids);
                 jid
@@ -75,9 +75,11 @@ pub async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure>
         let (jid, known) = match key {
             Some(key) => {
                 let user = Owner { user: caller.session.user.clone(), backend: caller.session.backend.clone() };
-                shared.idempotent.once(user, &key, digest, publish).await?
+                let request = Keyed { user, key, digest, jid: shared.link.new_jid() };
+                let exists = async |jid: String| shared.link.has_job(&jid).await;
+                shared.idempotent.once(request, exists, publish).await?
             }
-            None => (publish.await?, false),
+            None => (publish(String::new()).await?, false),
         };
         Ok::<_, Failure>((jid, known, minions))
     });
@@ -97,7 +99,9 @@ pub async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure>
         None => api.link.expected(&jid).await?,
     };
     let mut response = match (wait, events) {
-        (Some(time), Some(events)) => wait::stream(api.clone(), jid.clone(), minions, events, time),
+        (Some(time), Some(events)) => {
+            wait::stream(api.clone(), asked.caller.session.clone(), (jid.clone(), minions), events, time)
+        }
         _ => json(StatusCode::ACCEPTED, &object!({ "jid": jid, "minions": minions }))?,
     };
     let headers = response.headers_mut();

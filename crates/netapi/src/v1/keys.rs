@@ -65,6 +65,10 @@ impl Decision {
             _ => "minions_pre",
         };
         let mut arguments = map! { "match" => map! { class => vec![Value::from(key.id.as_str())] } };
+        // The master compares it when it changes the key: another one may come in the meantime.
+        if let Some(fingerprint) = &key.fingerprint {
+            arguments.insert("fingerprints", map! { key.id.as_str() => fingerprint.as_str() });
+        }
         let also = match (self, key.state.as_str()) {
             (Decision::Accept, "rejected") => Some("include_rejected"),
             (Decision::Reject, "accepted") => Some("include_accepted"),
@@ -161,6 +165,10 @@ async fn decided(
         let reason = data.get("return").map(Value::to_string).unwrap_or_default();
         return Err(Failure::new(409, format!("The key could not be changed: {reason}")));
     }
+    let changed = data.get("return").and_then(|done| done.get("changed")).and_then(Value::as_list);
+    if changed.is_some_and(|ids| ids.is_empty()) {
+        return Err(Failure::new(409, format!("The key of {id} was replaced in the meantime: look at it again")));
+    }
     let mut after = keys_of(api, asked, &id).await?.into_iter();
     let changed = after.find(|now| now.fingerprint == key.fingerprint && now.state == decision.state());
     match (decision, changed) {
@@ -185,6 +193,9 @@ mod tests {
     #[test]
     fn a_key_is_named_by_its_class_and_never_by_a_pattern() {
         let key = |state: &str| KeyRow { id: "web*".to_owned(), state: state.to_owned(), fingerprint: None };
+        let known = KeyRow { fingerprint: Some("aa:bb".to_owned()), ..key("pending") };
+        let fingerprints = Decision::Accept.arguments(&known).remove("fingerprints");
+        assert_eq!(fingerprints, Some(map! { "web*" => "aa:bb" }.into()));
         let pending = map! { "match" => map! { "minions_pre" => list!["web*"] } };
         assert_eq!(Decision::Accept.arguments(&key("pending")), pending);
         assert_eq!(Decision::Delete.arguments(&key("pending")), pending);

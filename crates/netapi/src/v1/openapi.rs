@@ -86,7 +86,7 @@ fn operation(route: &Route) -> Json {
 }
 
 /// Describes an object by its fields: `text`, `number`, `flag`, `any`, `texts`, or the name of another schema. A question mark
-/// behind it allows null, a star makes a list of it, and a field with a minus sign before its name may be missing.
+/// behind it allows null, a star makes a list of it, `*?` a list or null, and a field with a minus sign before its name may be missing.
 fn object(fields: &[(&str, &str)]) -> Json {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (name, kind) in fields {
@@ -100,6 +100,9 @@ fn object(fields: &[(&str, &str)]) -> Json {
 }
 
 fn typed(kind: &str) -> Json {
+    if let Some(item) = kind.strip_suffix("*?") {
+        return json!({ "type": ["array", "null"], "items": typed(item) });
+    }
     if let Some(item) = kind.strip_suffix('*') {
         return json!({ "type": "array", "items": typed(item) });
     }
@@ -208,6 +211,7 @@ fn jobs() -> Schemas {
                 ("-success", "flag"),
                 ("-end", "flag"),
                 ("-missing", "text*"),
+                ("-running", "text*?"),
             ],
         ),
         ("GrantedBy", &[("entry", "any"), ("count", "number")]),
@@ -341,5 +345,6 @@ mod tests {
         assert_eq!(described["properties"]["a"], json!({"type": ["string", "null"]}));
         assert_eq!(described["properties"]["b"], json!({"type": "array", "items": {"type": "number"}}));
         assert_eq!(described["properties"]["c"]["anyOf"][1], json!({"type": "null"}));
+        assert_eq!(typed("text*?"), json!({"type": ["array", "null"], "items": {"type": "string"}}));
     }
 }

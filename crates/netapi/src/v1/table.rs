@@ -93,7 +93,7 @@ routes! {
     "POST" "/v1/preview" Preview "Which minions a job would reach, and which of them the user may command."
         body "Target" => 200 JSON "Preview";
     "GET" "/v1/minions" Minions "Minions, without asking them."
-        right "manage.status" query ["limit", "after", "q", "target", "status", "sort"] => 200 JSON "Minions";
+        right "manage.status" query ["limit", "after", "id", "q", "target", "status", "sort"] => 200 JSON "Minions";
     "GET" "/v1/keys" Keys "Keys of minions with their fingerprints."
         right "key.list_all" query ["limit", "after", "id", "q", "state"] => 200 JSON "Keys";
     "POST" "/v1/keys:batch" Keychain "Decides about several keys." right "key.accept_dict" body "Keychain"

@@ -18,10 +18,13 @@ use tokio::time::Instant;
 use value::{Map, Value};
 
 use crate::api::Api;
+use crate::fleet::Fleet;
+use crate::sessions::Session;
 use crate::shown::Shown;
 
 struct Waiting {
     api: Arc<Api>,
+    session: Session,
     jid: String,
     missing: BTreeSet<String>,
     returned: BTreeSet<String>,
@@ -34,17 +37,19 @@ struct Waiting {
     ended: bool,
 }
 
-/// Returns a stream: the job, then each return, and at the end the minions that have not returned.
+/// Returns a stream: the job, then each return, and at the end the minions that have not returned (`missing`), and which of them may
+/// still do so (`running`).
 pub fn stream(
     api: Arc<Api>,
-    jid: String,
-    minions: Vec<String>,
+    session: Session,
+    (jid, minions): (String, Vec<String>),
     events: Receiver<Arc<Shown>>,
     time: Duration,
 ) -> Response {
     let head = json!({ "jid": jid, "minions": minions });
     let waiting = Waiting {
         api,
+        session,
         jid,
         missing: minions.iter().cloned().collect(),
         returned: BTreeSet::new(),
@@ -83,21 +88,37 @@ impl Waiting {
                 continue;
             }
             if self.missing.is_empty() {
-                self.end();
+                self.end().await;
                 continue;
             }
             match tokio::time::timeout_at(self.until, self.events.recv()).await {
                 Ok(Ok(shown)) => self.take(&shown.event),
                 // The job cache has what was missed.
                 Ok(Err(RecvError::Lagged(_))) => self.look = self.missing.iter().cloned().collect(),
-                Ok(Err(RecvError::Closed)) | Err(_) => self.end(),
+                Ok(Err(RecvError::Closed)) | Err(_) => self.end().await,
             }
         }
     }
 
-    fn end(&mut self) {
+    async fn end(&mut self) {
         self.ended = true;
-        self.ready.push(json!({ "end": true, "missing": self.missing }));
+        let running = match self.missing.is_empty() {
+            true => Some(Vec::new()),
+            false => self.running().await,
+        };
+        self.ready.push(json!({ "end": true, "missing": self.missing, "running": running }));
+    }
+
+    /// Returns which of the missing minions still run the job or may begin it; `None` if the user may not know, or the master does not
+    /// answer.
+    async fn running(&self) -> Option<Vec<String>> {
+        match Fleet::of(&self.api, &self.session).unfinished(&self.jid).await {
+            Ok(known) => Some(known.running.into_iter().filter(|id| self.missing.contains(id)).collect()),
+            Err(failure) => {
+                tracing::debug!("it is not known which minions still run {}: {}", self.jid, failure.message);
+                None
+            }
+        }
     }
 
     fn take(&mut self, event: &Event) {

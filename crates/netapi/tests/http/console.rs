@@ -174,21 +174,23 @@ async fn a_key_is_accepted_as_it_was_seen_and_on_all_masters() {
     );
     assert!(page.body.contains("m2") && page.body.contains("away"), "all masters are in the strip");
     drop(running.asked());
-    let answered = |running: &Running| {
-        running.expect_answer(map! { "data" => map! { "return" => map! {}, "success" => true } });
+    let answered = |running: &Running, changed: value::Value| {
+        running.expect_answer(map! { "data" => map! { "return" => map! { "changed" => changed }, "success" => true } });
         fleet(running, "pending");
     };
-    answered(&running);
+    answered(&running, list!["web1"]);
     let accept = "one=accept%7Cpending%7Caa%3Abb%7Cweb1";
     let done = post(&running, "/console/keys", &session, "{self}", accept).await;
     assert_eq!(
         (done.status, done.header("location")),
         (303, Some("/console/keys?state=pending&done=accepted&count=1"))
     );
-    let calls: Vec<String> = running.asked().iter().filter_map(|load| load.get_str("fun").map(str::to_owned)).collect();
-    assert_eq!(calls, ["key.accept_dict"]);
+    let calls: Vec<value::Map> = running.asked().into_iter().filter(|load| load.contains_key("fun")).collect();
+    assert_eq!(calls.iter().map(|load| load.get_str("fun")).collect::<Vec<_>>(), [Some("key.accept_dict")]);
+    let named = calls[0].get("kwarg").and_then(|named| named.get("fingerprints")).cloned();
+    assert_eq!(named, Some(map! { "web1" => "aa:bb" }.into()), "the master compares the key that was seen");
     // Another key has come under the same id.
-    answered(&running);
+    answered(&running, list![]);
     let changed = post(&running, "/console/keys", &session, "{self}", "one=accept%7Cpending%7Cee%3Aff%7Cweb1").await;
     assert_eq!(changed.header("location"), Some("/console/keys?state=pending&done=changed&count=0"));
     // A deletion is confirmed first.

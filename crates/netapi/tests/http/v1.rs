@@ -270,7 +270,9 @@ async fn returns_come_while_a_client_waits() {
     let request = json!({"tgt": "*", "fun": "test.ping"});
     let answer = send(&running, &session, "POST", "/v1/jobs?wait=20", Some(request)).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/jsonl")));
-    for part in [r#""minions":["min1","min2"]"#, r#"{"id":"min1","return":true"#, r#"{"end":true,"missing":[]}"#] {
+    for part in
+        [r#""minions":["min1","min2"]"#, r#"{"id":"min1","return":true"#, r#"{"end":true,"missing":[],"running":[]}"#]
+    {
         assert!(answer.body.contains(part), "{part}: {}", answer.body);
     }
 }
