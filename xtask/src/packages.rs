@@ -29,12 +29,14 @@ pub const REAL_SALT: Need = &[
 ];
 
 /// For the drivers of the minion data cache and the logins with LDAP: the servers. Their packages may
-/// start them as services.
+/// start them as services. For the console: a browser, and npm to fetch the rules of accessibility.
 pub const SERVERS: Need = &[
     ("command -v redis-server", "redis-server"),
     ("command -v etcd", "etcd-server"),
     // It is not on every user's path.
     ("test -x /usr/sbin/slapd", "slapd"),
+    ("command -v chromium", "chromium"),
+    ("command -v npm", "npm"),
 ];
 
 /// For counting instructions.

@@ -2,6 +2,7 @@
 
 mod alternating;
 mod beside;
+mod browser;
 mod certificates;
 mod clients;
 mod crash;
