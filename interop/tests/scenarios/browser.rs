@@ -227,7 +227,7 @@ fn the_console_of_ten_thousand_minions_in_a_browser() {
         let ready = format!("\"ready\":{LIVE}");
         until("the swarm to be ready", LONG, || !live.alive() || live.printed().replace(' ', "").contains(&ready))?;
         ensure!(live.alive(), "the swarm has ended: {}", live.printed());
-        let (near_end, last) = (format!("live-{:05}", LIVE - 701), format!("live-{:05}", LIVE - 1));
+        let (near_end, last) = (format!("live-{:05}", LIVE - 701), format!("live-{LIVE:05}"));
         let asked = json!({ "target": "live-*", "one": "away-04711", "near_end": near_end, "last": last });
         let seen = site.script(&tools, &["thousand", "many"], asked)?.run()?.ok()?;
         let mut checks = Checks::new();
