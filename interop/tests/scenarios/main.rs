@@ -1,5 +1,6 @@
 //! All scenarios in one program: no slot stays idle between subjects, and the program is linked only once.
 
+mod access_control;
 mod alternating;
 mod beside;
 mod browser;

@@ -13,12 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const POOL_PORT: u16 = 4520;
 
 /// A master of the set that knows the secret. Both have one key pair, as minions with several masters need.
-fn member(ours: &Salt, name: &str, pair: &std::path::Path) -> MasterBuilder {
+pub fn member(ours: &Salt, name: &str, pair: &std::path::Path) -> MasterBuilder {
     let master = Master::build(ours, name).key_pair(pair).option("id", format!("{name}_master"));
     master.option("cluster_id", "fleet").option("cluster_secret", "correct horse battery staple")
 }
 
-fn wait_linked(master: &Master, other: &str) -> Result<()> {
+pub fn wait_linked(master: &Master, other: &str) -> Result<()> {
     let mut last = json!(null);
     let linked = until_some(&format!("{other} to be linked with {}", master.name()), PATIENCE, || {
         last = master.runner(&["saltern.masters"]).ok()?;
