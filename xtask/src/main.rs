@@ -31,10 +31,10 @@ Usage: cargo xtask <CHORE>
   demo [--keep]              build, then show two masters and three minions at work; --keep leaves them running
   release [--portable]       build the optimised program with its code ordered by first use, so that less of it is
                              in memory; --portable supports a glibc older than 2.36
-  bench [states | scale | sign-ins | sharing]
+  bench [states | scale | sign-ins | sharing | api]
                              measure Saltern and the real Salt on this machine: three masters and a minion, state
                              runs, hundreds and thousands of minions (scale --help), sign-ins,
-                             or masters that share
+                             masters that share, or salt-api
   outage [ARGUMENTS]         inject faults in network namespaces, for Saltern and the real Salt; needs root;
                              --sharing for masters of one set
   attack [WORD]              attack a running master and its minions: all attacks, or those whose names contain WORD

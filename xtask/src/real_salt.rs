@@ -38,13 +38,14 @@ pub fn ensure(release: &str) -> Result<(), Failure> {
 }
 
 /// The Python clients of servers that scenarios use: package and module.
-const CLIENTS: [(&str, &str); 5] = [
+const CLIENTS: [(&str, &str); 6] = [
     ("redis", "redis"),
     ("salt-pepper", "pepper"),
     ("python-etcd", "etcd"),
     ("py-consul", "consul"),
     // Drives Chromium.
     ("playwright", "playwright"),
+    ("websockets", "websockets"),
 ];
 
 /// Makes sure that the Python clients of servers are installed, in a folder of their own: with them beside it, the real Salt

@@ -1,4 +1,5 @@
-//! salt-api: pepper and plain requests get the same answers from ours and from the real one, and consoles see what users may see.
+//! salt-api: pepper and plain requests get the same answers from ours and from the real one, consoles see what users may see, and
+//! events come over a WebSocket.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -8,7 +9,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Checks, Daemon, Master, Minion, Salt, Sandbox, clients, missing, scenario, until};
+use interop::{
+    Checks, Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, clients, missing, scenario, until,
+};
 use serde_json::{Value, json};
 
 const PASSWORD: &str = "correct-horse-battery";
@@ -132,30 +135,34 @@ fn log_in(place: SocketAddr, user: &str) -> Result<String> {
     Ok(answer["return"][0]["token"].as_str().context("no token")?.to_owned())
 }
 
+/// Starts a master with its salt-api. fred may do everything, wilma ping web1.
+fn start_api(sandbox: &Sandbox, built: MasterBuilder) -> Result<(Master, SocketAddr, Daemon)> {
+    let passwords = sandbox.root().join("passwords");
+    fs::write(&passwords, format!("fred:{PASSWORD}\nwilma:{PASSWORD}\n"))?;
+    fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+    let address = sandbox.address(&[PORT]);
+    let granted = json!({
+        "^filename": passwords, "fred": [".*", "@runner", "@wheel"], "wilma": [{"web1": ["test.ping"]}],
+    });
+    let master = built
+        .option("external_auth", json!({"file": granted}))
+        .option("netapi_enable_clients", json!(CLIENTS))
+        .option("rest_cherrypy", json!({"host": address, "port": PORT, "disable_ssl": true}))
+        .option("api_logfile", json!(sandbox.root().join("api.log")))
+        .option("api_pidfile", json!(sandbox.root().join("api.pid")))
+        .start(sandbox)?;
+    let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
+    let place = SocketAddr::from((address, PORT));
+    until("salt-api to listen", Duration::from_secs(60), || !api.alive() || TcpStream::connect(place).is_ok())?;
+    ensure!(api.alive(), "salt-api has ended: {}", api.printed());
+    Ok((master, place, api))
+}
+
 #[test]
 fn consoles_see_what_users_may_see() {
     scenario("rest-v1", |sandbox| {
         let salt = Salt::ours()?;
-        let passwords = sandbox.root().join("passwords");
-        fs::write(&passwords, format!("fred:{PASSWORD}\nwilma:{PASSWORD}\n"))?;
-        fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
-        let address = sandbox.address(&[PORT]);
-        let master = Master::build(&salt, "m1")
-            .option(
-                "external_auth",
-                json!({"file": {
-                    "^filename": passwords, "fred": [".*", "@runner", "@wheel"], "wilma": [{"web1": ["test.ping"]}],
-                }}),
-            )
-            .option("netapi_enable_clients", json!(CLIENTS))
-            .option("rest_cherrypy", json!({"host": address, "port": PORT, "disable_ssl": true}))
-            .option("api_logfile", json!(sandbox.root().join("api.log")))
-            .option("api_pidfile", json!(sandbox.root().join("api.pid")))
-            .start(sandbox)?;
-        let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
-        let place = SocketAddr::from((address, PORT));
-        until("salt-api to listen", Duration::from_secs(60), || !api.alive() || TcpStream::connect(place).is_ok())?;
-        ensure!(api.alive(), "salt-api has ended: {}", api.printed());
+        let (master, place, _api) = start_api(sandbox, Master::build(&salt, "m1"))?;
         let _minions = ["web1", "web2"].map(|id| Minion::build(&salt, id).masters([&master]).start(sandbox));
         for id in ["web1", "web2"] {
             master.wait_pending(id)?;
@@ -223,6 +230,57 @@ fn consoles_see_what_users_may_see() {
         ensure!(masters["masters"][0]["state"] == "here" && masters["cluster_id"].is_null(), "{masters}");
         let (status, _) = get(&fred, "/v1/drift")?;
         ensure!(status == 200, "no drift");
+        Ok(())
+    });
+}
+
+/// Prepares a client with Python's `websockets`.
+fn socket_client(master: &Master, place: SocketAddr, session: &str, what: &[&str]) -> Result<Program> {
+    let clients = clients("websockets").context("websockets is not installed; `cargo xtask salt` installs it")?;
+    let python = Salt::real("3008.5").context("no real Salt")?;
+    let place = place.to_string();
+    let program = master.python_program(&python, "ws_events.py", &[&[place.as_str(), session], what].concat())?;
+    Ok(program.env("PYTHONPATH", clients))
+}
+
+#[test]
+fn events_come_over_a_websocket() {
+    if missing(&["3008.5"]) {
+        return;
+    }
+    scenario("rest-ws", |sandbox| {
+        let salt = Salt::ours()?;
+        let built = Master::build(&salt, "m1").option("auto_accept", true);
+        let (mut master, place, _api) = start_api(sandbox, built)?;
+        let _minion = Minion::build(&salt, "web1").master(&master).start(sandbox)?;
+        master.wait_answering(&["web1"])?;
+        let session = log_in(place, "fred")?;
+        let events = || socket_client(&master, place, &session, &["job", "web1"])?.run()?.ok()?.json();
+        let seen = events()?;
+        ensure!(seen["answer"] == "server received message" && seen["code"] == 1000, "{seen}");
+        let last = seen["messages"].as_array().and_then(|messages| messages.last()?.as_str()).context("no message")?;
+        let last: Value = serde_json::from_str(last.strip_prefix("data: ").context("no data")?.trim_end())?;
+        ensure!(last["data"]["return"] == "<b>over a WebSocket</b>" && last["data"]["id"] == "web1", "{last}");
+
+        let maps = socket_client(&master, place, &session, &["job", "web1", "?format_events"])?.run()?.ok()?.json()?;
+        let jid = maps["jid"].as_str().context("no job")?;
+        let last = maps["messages"].as_array().and_then(|messages| messages.last()?.as_str()).context("no message")?;
+        let last: Value = serde_json::from_str(last)?;
+        ensure!(last["jobs"][jid]["minions"]["web1"]["success"] == true, "{last}");
+
+        // The client learns why it misses events, and its session outlives the restart of the master.
+        let mut waiting = socket_client(&master, place, &session, &["wait"])?.start(&sandbox.root().join("ws.out"))?;
+        until("the WebSocket to open", Duration::from_secs(60), || waiting.printed().contains("open"))?;
+        master.daemon()?.terminate(Duration::from_secs(60))?;
+        master.launch(sandbox)?;
+        master.wait_ready()?;
+        ensure!(waiting.wait(Duration::from_secs(60))? == 0, "{}", waiting.printed());
+        ensure!(waiting.printed().contains(r#""code": 1012"#), "{}", waiting.printed());
+        master.wait_answering(&["web1"])?;
+        let again = socket_client(&master, place, &session, &["job", "web1"])?.run()?.ok()?.json()?;
+        ensure!(again["answer"] == seen["answer"], "{again}");
+        let log = fs::read_to_string(sandbox.root().join("api.log"))?;
+        ensure!(log.contains("GET /ws: 101") && !log.contains(&session), "a session is in the log of salt-api");
         Ok(())
     });
 }

@@ -3,8 +3,9 @@
 //! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and the target. The exit
 //! code is 1 when a row misses its target. `cargo xtask bench states` measures state runs instead, `cargo xtask bench
 //! scale` each master with hundreds and thousands of minions, `cargo xtask bench sign-ins` how many can sign in, `cargo xtask bench
-//! sharing` what two masters that share cost.
+//! sharing` what two masters that share cost, `cargo xtask bench api` salt-api under load.
 
+mod api;
 mod cost;
 mod local;
 mod pillars;
@@ -40,12 +41,13 @@ fn main() -> Result<()> {
     let measure = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => bench,
         ["states"] => states::bench,
+        ["api"] => api::bench,
         [pillars::MARK, conf] => return pillars::compile(std::path::Path::new(conf)),
         [cost::MARK, ..] => return cost::tell(&args[1..]),
         ["scale", ..] => return scale::main(&args[1..]),
         ["sign-ins"] => return sign_ins::main(),
         ["sharing", ..] => return sharing::main(&args[1..]),
-        _ => bail!("usage: bench [states | sign-ins | sharing [PART...] | scale [--help]]"),
+        _ => bail!("usage: bench [states | api | sign-ins | sharing [PART...] | scale [--help]]"),
     };
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;

@@ -11,6 +11,8 @@ pub enum Unit {
     Mebibytes,
     /// Throughput.
     MebibytesPerSecond,
+    /// Requests.
+    PerSecond,
 }
 
 /// The goal of a row.
@@ -119,6 +121,7 @@ fn with_unit(value: f64, unit: Unit) -> String {
         Unit::Milliseconds => format!("{value:.1} ms"),
         Unit::Mebibytes => format!("{value:.1} MiB"),
         Unit::MebibytesPerSecond => format!("{value:.0} MiB/s"),
+        Unit::PerSecond => format!("{value:.1} /s"),
     }
 }
 
