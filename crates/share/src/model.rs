@@ -15,6 +15,7 @@ use crate::{Class, Classes, Digest, Entry, HybridClock, Incoming, Key, LossWatch
 mod action;
 mod change;
 mod comparing;
+mod in_vain;
 mod jobs;
 mod late;
 mod members;

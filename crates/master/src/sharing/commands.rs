@@ -10,11 +10,16 @@ mod membership;
 mod settle;
 
 use share::Change;
+use share::member::Right;
 use value::{Map, Value};
 use wire::MinionId;
 
 use super::worker::{LostKeys, Worker};
 use crate::set_requests::SetRequest;
+
+/// What programs that decide about keys are told.
+const NO_DECISION: &str =
+    "this master has no right to decide about keys, such as a witness (cluster_role): do it on another master";
 
 impl Worker {
     pub(super) fn command(&mut self, request: SetRequest) -> Result<Value, String> {
@@ -58,6 +63,12 @@ impl Worker {
     /// Decides by the files of keys that somebody has just changed, as the report of the kernel would have it done a moment later.
     /// Returns the ids of which nothing could be stored, each with the reason.
     fn confirm(&mut self, ids: &[MinionId], deleted: bool) -> Map {
+        if !self.members.may(self.model.node(), Right::Keys) {
+            // Its files are written again as the others decided.
+            ids.iter().for_each(|id| self.changed_key(id));
+            self.flush();
+            return ids.iter().map(|id| (id.as_str(), NO_DECISION)).collect();
+        }
         for id in ids {
             self.not_stored.remove(id);
             self.changed_key(id);

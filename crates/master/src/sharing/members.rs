@@ -192,7 +192,8 @@ pub fn together(first: &[String], more: &[String]) -> Vec<String> {
 /// Packs the decisions about members, one message for each member.
 fn packed<R: Records>(model: &Model<R>) -> Vec<Bytes> {
     let put = |record| Put { number: 0, records: vec![(record, 0)], served: None, unreadable: Vec::new() };
-    records(model).into_iter().map(|record| Message::Put(put(record)).encode()).collect()
+    let told = records(model).into_iter().filter(|record| model.is_for_others(record));
+    told.map(|record| Message::Put(put(record)).encode()).collect()
 }
 
 /// Returns a newcomer as a member that may do everything.

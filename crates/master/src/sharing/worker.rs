@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 use keys::{ChangedKeys, KeyStore, SignInChanges};
 use links::{Links, Newcomer, Reports, Target};
 use share::duties::Occasion;
-use share::member::{Member, Rights};
+use share::member::{Member, Rights, Role};
 use share::votes::Ballot;
 use share::{By, Change, Class, Incoming, Index as _, Key, Message, Model, Moment, Node, State, Sum};
 use store::share::ShareFile;
@@ -207,6 +207,8 @@ impl Worker {
                  its member key and restart it",
                 self.settings.cluster_id
             ),
+            // Others know where they have seen a witness, and take no decision of it.
+            Some((known, State::Accepted)) if own.role == Role::Witness && known.role == Role::Witness => {}
             // What the set decided about its rights stays.
             Some((known, state)) => {
                 let addresses = match self.settings.has_addresses {

@@ -114,6 +114,12 @@ impl<R: Records> Model<R> {
             Class::Keys => self.losses.back(&key),
             _ => {}
         }
+        if self.leaves_to_others(&wish, &entry, actions) {
+            if !entry.is_empty() {
+                self.write_key(class, &key, &entry, wished, actions);
+            }
+            return;
+        }
         self.clock.observe(entry.latest());
         let stamp = self.stamp(now);
         let Some(decision) = entry.decide(wish, stamp) else {

@@ -101,6 +101,16 @@ impl Members {
         accepted.map_or(Rights::NONE, |decided| decided.member.rights())
     }
 
+    /// Returns whether others refuse what a member decides now.
+    pub fn decides_in_vain(&self, node: Node, right: Right) -> bool {
+        self.is_accepted(node) && !self.rights(node).contains(right)
+    }
+
+    /// Returns whether others have refused all that a member ever decided.
+    pub fn never_decided(&self, node: Node, right: Right) -> bool {
+        self.0.get(&node).is_some_and(|decided| !decided.once_allowed.contains(right))
+    }
+
     /// Returns why a decision that `from` brings does not count, if it does not.
     ///
     /// A member's rights are looked at where its decision comes straight from it. Whoever passes it on has done so, and the others

@@ -185,6 +185,7 @@ impl<R: Records> Model<R> {
             actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
         }
         let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
+        let merged = self.without_vain(merged);
         if before.as_ref() == Some(&merged) {
             return Ok(false);
         }

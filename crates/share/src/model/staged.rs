@@ -187,7 +187,9 @@ impl<R: Records> Model<R> {
                 if let Content::Decided(class, entry) = &record.content {
                     self.write_key(*class, &record.key, entry, files, actions);
                 }
-                self.send_record(record, now, actions);
+                if self.tells_decisions(record.class()) {
+                    self.send_record(record, now, actions);
+                }
             }
         }
     }

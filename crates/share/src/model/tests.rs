@@ -229,10 +229,28 @@ fn a_member_without_a_right_changes_nothing() {
     let records = net.hosts[0].model.records();
     assert_eq!(records.root(Class::Return, 0).count, 0);
     assert_eq!(records.root(Class::Data, 0).count, 1);
+    let own = net.hosts[1].model.entry(Class::Keys, &Key::new("web1").unwrap());
+    assert!(own.is_empty(), "it does not decide what others refuse");
+    let warned = |net: &Net, host: usize, what: &str| net.hosts[host].warnings().iter().any(|text| text.contains(what));
+    assert!(warned(&net, 1, "lacks the right keys, and leaves keys web1 to the others"));
+    let forged = forged(&net);
+    net.report(0, forged);
+    assert!(!accepted(&net.hosts[0], "web1"));
     let warnings = net.hosts[0].warnings();
     assert!(warnings.iter().any(|text| text.contains("m1 lacks the right keys")), "{warnings:?}");
     assert!(warnings.iter().any(|text| text.contains("its sender lacks the right jobs")), "{warnings:?}");
     assert!(net.hosts[1].warnings().iter().any(|text| text.contains("refused")), "it learns that it is refused");
+}
+
+/// A decision of the second member that it makes whatever its rights are.
+fn forged(net: &Net) -> Incoming {
+    let (class, key, content) = (Class::Keys, Key::new("web1").unwrap(), Bytes::from_static(b"k"));
+    let wish = Wish { class, key: key.clone(), state: State::Accepted, content, by: By::Files };
+    let stamp = Stamp { time: (START + SECOND) << 16, node: net.node(1) };
+    let decision = SignedDecision::sign(Entry::default().decide(wish, stamp).unwrap(), &net::member_key(1)).unwrap();
+    let record = Record::new(key, stamp, Content::Decided(class, Entry::new(vec![decision])));
+    let put = crate::message::Put { number: 1, records: vec![(record, 0)], unreadable: Vec::new(), served: None };
+    Incoming::Message { from: net.node(1), lane: Lane::Talk, message: Message::Put(put).encode() }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Grains, pillar and mine: who sends them, and whose are kept.
 
-use super::net::Net;
+use super::net::{Host, Net};
 use super::*;
 
 /// The key of the minion is accepted everywhere.
@@ -122,6 +122,34 @@ fn a_witness_gets_members_and_keys_only_and_a_reader_changes_nothing() {
     net.run(SECOND);
     let mine = net.hosts[0].model.records().get(Class::Data, &Key::new("mine/web1").unwrap());
     assert!(mine.is_none() && net.hosts[0].model.records().root(Class::Return, 0).count == 1);
+}
+
+/// A witness decides about itself and whom it meets, before it has heard of the set. Nobody takes that.
+#[test]
+fn the_copies_of_a_witness_become_those_of_the_others() {
+    let mut net = Net::strangers(3, 1, Rights::ALL);
+    let witness = Member { role: Role::Witness, ..net::member(2, Rights::ALL) };
+    let joins = |net: &mut Net, host, member| net.change(host, Change::Member(member, State::Accepted, By::Auto));
+    let (first, second) = (net::welcome(0, Rights::ALL), net::welcome(1, Rights::ALL));
+    let third = net::decided(witness.clone(), State::Accepted, 2);
+    for host in [0, 1] {
+        net.hosts[host] = Host::new(host, vec![first.clone(), second.clone(), third.clone()]);
+    }
+    net.hosts[2] = Host::new(2, vec![first, third]);
+    joins(&mut net, 2, net::member(1, Rights::ALL));
+    [(0, 1), (0, 2), (1, 2)].into_iter().for_each(|(a, b)| net.link(a, b));
+    know(&mut net);
+    net.run(3 * MINUTE);
+    // It has moved, and somebody changes its key files.
+    joins(&mut net, 2, Member { addresses: vec!["10.0.0.4".into()], ..witness });
+    net.decide(2, "web1", State::Rejected, "k");
+    net.run(3 * MINUTE);
+    let roots = |host: usize| {
+        let records = net.hosts[host].model.records();
+        [Class::Members, Class::Keys].map(|class| records.root(class, 0))
+    };
+    assert_eq!([roots(1), roots(2)], [roots(0), roots(0)]);
+    assert_eq!(net.hosts[2].files, net.hosts[0].files);
 }
 
 #[test]
