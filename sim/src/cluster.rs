@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,8 +13,8 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value, map};
 
-use crate::keys as pairs;
 use crate::listen::Ear;
+use crate::{disks, keys as pairs};
 
 /// The functions of all programs.
 const CATALOGUE: exec::Catalogue = exec::Catalogue { modules: modules::ALL, states: states::ALL };
@@ -46,6 +45,8 @@ pub struct Plan {
     pub heartbeat: f64,
     /// The masters are one set that shares (`cluster_id`).
     pub sharing: bool,
+    /// The set has one more member, which only votes (`cluster_role: witness`).
+    pub witness: bool,
     /// Additional options of masters.
     pub master_options: Map,
     /// Additional options of minions.
@@ -61,6 +62,7 @@ impl Default for Plan {
             transport: "zeromq",
             heartbeat: 1.5,
             sharing: false,
+            witness: false,
             master_options: Map::new(),
             minion_options: Map::new(),
         }
@@ -82,8 +84,14 @@ pub struct Cluster {
 /// The interval of each minion's scheduled job.
 pub const BEAT: Duration = Duration::from_secs(300);
 
+/// More than there are members of a set.
+const MOST_MEMBERS: usize = 8;
+
 /// The directories of keys that operators decide about.
 pub const KEY_STATES: [&str; 3] = ["minions", "minions_pre", "minions_rejected"];
+
+/// The member that only votes.
+pub const WITNESS: &str = "witness";
 
 /// The host from which jobs are published.
 pub const OPERATOR: &str = "operator";
@@ -97,17 +105,12 @@ impl Cluster {
         let directory = scratch();
         let ear = Ear::new(sim.clone(), directory.path(), plan.sharing);
         let cluster = Cluster { sim, plan, ear, directory, running: Arc::default() };
-        for name in cluster.masters().iter().chain(&cluster.minions()) {
+        for name in cluster.members().iter().chain(&cluster.minions()) {
             cluster.sim.add_host(name);
         }
         cluster.sim.add_host(OPERATOR);
-        for (number, master) in cluster.masters().into_iter().enumerate() {
-            if cluster.plan.sharing {
-                write_member_key(&cluster.path(&master).join("pki"), number);
-            }
-            // All masters have the same pair, as in a multi-master setup of Salt, where a minion knows one master key
-            // only.
-            write_pair(&cluster.path(&master).join("pki"), "master", 0);
+        for master in cluster.members() {
+            cluster.set_up_master(&master, 0);
             let accepted = cluster.path(&master).join("pki/minions");
             fs::create_dir_all(&accepted).expect("a directory in memory");
             for (number, minion) in cluster.minions().iter().enumerate() {
@@ -125,6 +128,11 @@ impl Cluster {
         (1..=self.plan.masters).map(|number| format!("m{number}")).collect()
     }
 
+    /// The names of all members of the set: the masters, and the witness if there is one.
+    pub fn members(&self) -> Vec<String> {
+        self.masters().into_iter().chain(self.plan.witness.then(|| WITNESS.to_owned())).collect()
+    }
+
     /// The names of the minions: `web1`, `web2` and so on.
     pub fn minions(&self) -> Vec<String> {
         (1..=self.plan.minions).map(|number| format!("web{number}")).collect()
@@ -137,9 +145,19 @@ impl Cluster {
 
     /// Starts all programs.
     pub fn start_all(&self) {
-        for name in self.masters().iter().chain(&self.minions()) {
+        for name in self.members().iter().chain(&self.minions()) {
             self.start(name);
         }
+    }
+
+    /// Writes the keys of a master that is set up: those of a later `generation` have another member key.
+    pub(crate) fn set_up_master(&self, master: &str, generation: usize) {
+        let pki = self.path(master).join("pki");
+        if self.plan.sharing {
+            disks::write_member_key(&pki, generation * MOST_MEMBERS + self.place(master));
+        }
+        // All masters have the same pair, as in a multi-master setup of Salt, where a minion knows one master key only.
+        write_pair(&pki, "master", 0);
     }
 
     /// Starts the program of a host.
@@ -149,7 +167,7 @@ impl Cluster {
         self.running().insert(host.to_owned(), stop.clone());
         let running = self.running.clone();
         let rt = self.sim.rt(host);
-        if self.masters().iter().any(|master| master == host) {
+        if self.members().iter().any(|master| master == host) {
             let config = config::Master::from_options(self.master_options(host)).expect("good options");
             let start = master::Start { config, keys: None, keeper: None, catalogue: CATALOGUE };
             self.sim.spawn(host, async move {
@@ -230,17 +248,66 @@ impl Cluster {
         KEY_STATES.into_iter().filter(|state| self.path(master).join("pki").join(state).join(id).exists()).collect()
     }
 
-    /// Changes the key of an id at a master as an operator does by hand: to one of [`KEY_STATES`], or deletes it.
-    pub fn decide(&self, master: &str, id: &str, state: Option<&str>) {
+    /// Changes the key of an id at a master as an operator does by hand: to one of [`KEY_STATES`], or deletes it. Returns whether that
+    /// is a change.
+    pub fn decide(&self, master: &str, id: &str, state: Option<&str>) -> bool {
         self.sim.note(format_args!("the key of {id} becomes {state:?} on {master}"));
         let pki = self.path(master).join("pki");
-        let decided = match (self.key_state(master, id).first(), state) {
+        if !pki.join("minions").is_dir() {
+            // They were wiped.
+            return false;
+        }
+        let before = self.key_state(master, id).first().copied();
+        let decided = match (before, state) {
             (Some(from), Some(to)) => fs::rename(pki.join(from).join(id), pki.join(to).join(id)),
             (Some(from), None) => fs::remove_file(pki.join(from).join(id)),
             (None, Some(to)) => fs::write(pki.join(to).join(id), &pairs::pair(0).public),
             (None, None) => Ok(()),
         };
         decided.expect("key files can be changed");
+        before != state
+    }
+
+    /// Kills the program of a host, and waits until nothing of it is left.
+    pub async fn kill(&self, host: &str) {
+        self.sim.kill(host);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+
+    /// Has a master lose its disk, and sets it up again: with the keys that minions know, and a new member key.
+    pub fn empty(&self, master: &str) {
+        disks::remove(&self.path(master));
+        self.set_up_master(master, 1);
+    }
+
+    /// Copies the directory of a master, while it runs.
+    pub fn back_up(&self, master: &str) {
+        disks::copy(&self.path(master), &self.backup(master));
+    }
+
+    /// Puts the copy of a master's directory in its place.
+    pub fn restore(&self, master: &str) {
+        disks::remove(&self.path(master));
+        disks::copy(&self.backup(master), &self.path(master));
+        disks::remove(&self.backup(master));
+    }
+
+    fn backup(&self, master: &str) -> PathBuf {
+        self.path(&format!("backup/{master}"))
+    }
+
+    /// Removes the directory of accepted keys of a master.
+    pub fn wipe_keys(&self, master: &str) {
+        disks::remove(&self.path(master).join("pki/minions"));
+    }
+
+    /// The node of a master with its first member key, as programs show it.
+    pub fn first_node(&self, master: &str) -> String {
+        format!("{:?}", disks::node(self.place(master)))
+    }
+
+    fn place(&self, member: &str) -> usize {
+        self.members().iter().position(|name| name == member).expect("a member")
     }
 
     fn master_options(&self, host: &str) -> Map {
@@ -252,11 +319,14 @@ impl Cluster {
         options.update(self.paths(host));
         options.insert("token_dir", self.text(host, "cache/tokens"));
         if self.plan.sharing {
-            let others = self.masters().into_iter().filter(|master| master != host).map(Value::from).collect();
+            let others = self.members().into_iter().filter(|master| master != host).map(Value::from).collect();
             options.update(map! {
                 "cluster_id" => "storm", "cluster_secret" => "5b0f9a2c7e41d836a1f0c9b2e87d4365",
                 "cluster_peers" => Value::List(others),
             });
+            if host == WITNESS {
+                options.insert("cluster_role", "witness");
+            }
         }
         options.update(self.plan.master_options.clone());
         options
@@ -291,17 +361,6 @@ impl Cluster {
     fn text(&self, host: &str, inside: &str) -> String {
         self.path(host).join(inside).display().to_string()
     }
-}
-
-/// The same in each run, so that the order of the members follows from their numbers alone.
-fn write_member_key(pki: &Path, number: usize) {
-    let key = crypto::MemberKey::from_random([number as u8 + 1; crypto::MEMBER_KEY_LEN]).expect("any bytes are a key");
-    let file = keys::MemberKeyPath::new(pki, keys::Owner::NOBODY).file();
-    let directory = file.parent().expect("the key is in a directory");
-    fs::create_dir_all(directory).expect("a directory in memory");
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).expect("a directory in memory");
-    fs::write(&file, key.to_pem().expect("keys can be written")).expect("a file in memory");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).expect("a file in memory");
 }
 
 fn write_pair(directory: &Path, name: &str, number: usize) {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cluster::{BEAT, Cluster, Mode};
+use crate::leases;
+use crate::listen::Reports;
 use crate::operator::Job;
 use crate::shared;
 
@@ -18,6 +20,10 @@ pub struct Ledger {
     troubles: BTreeMap<String, Vec<(Duration, Option<Duration>)>>,
     /// The times at which the program of a host was killed or stopped.
     deaths: BTreeMap<String, Vec<Duration>>,
+    /// The times at which the directory of a master was copied.
+    backups: BTreeMap<String, Duration>,
+    /// The times from and until which a master lost what was on its disk.
+    losses: BTreeMap<String, Vec<(Duration, Duration)>>,
     /// The number of commands that minions began.
     pub begun: usize,
     /// Returns that could be read where the job was published.
@@ -34,6 +40,9 @@ pub const CHANGE: Duration = Duration::from_secs(120);
 
 /// The time after which a short job must have returned if nothing was in trouble.
 pub const BOUND: Duration = Duration::from_secs(20);
+
+/// The time in which masters that are linked tell each other what is new.
+pub const LINKED: Duration = Duration::from_secs(5);
 
 /// Directions of connections between a master and a minion: a subscription, a watch, and eight requests at a time.
 const MOST_DIRECTIONS: usize = 20;
@@ -65,6 +74,11 @@ pub fn clock(host: &str) -> String {
     format!("the clock of {host}")
 }
 
+/// Returns what must be well for two hosts to work with each other.
+fn between(one: &str, other: &str) -> [String; 5] {
+    [one.to_owned(), other.to_owned(), disk(one), disk(other), way(one, other)]
+}
+
 impl Ledger {
     /// Trouble begins.
     pub fn trouble(&mut self, what: &str, now: Duration) {
@@ -86,10 +100,59 @@ impl Ledger {
         self.deaths.entry(host.to_owned()).or_default().push(now);
     }
 
+    /// The directory of a master was copied.
+    pub fn back_up(&mut self, master: &str, now: Duration) {
+        self.backups.insert(master.to_owned(), now);
+    }
+
+    /// A master lost its disk, or what was written there since the directory was copied.
+    pub fn lose_disk(&mut self, master: &str, now: Duration) {
+        let since = self.backups.remove(master).unwrap_or_default();
+        self.losses.entry(master.to_owned()).or_default().push((since, now));
+    }
+
+    /// Returns when a master lost something that it had on its disk at a time.
+    fn lost_at(&self, master: &str, had: Duration) -> Option<Duration> {
+        let losses = self.losses.get(master).map(Vec::as_slice).unwrap_or_default();
+        losses.iter().find(|(since, now)| *since <= had && had <= *now).map(|(_, now)| *now)
+    }
+
+    /// Returns whether a master lost its disk, or a part of what is on it, within a time.
+    pub fn lost_since(&self, master: &str, from: Duration, to: Duration) -> bool {
+        let losses = self.losses.get(master).map(Vec::as_slice).unwrap_or_default();
+        losses.iter().any(|(_, now)| (from..=to).contains(now))
+    }
+
+    /// Returns whether a master could write at a time.
+    pub fn could_write(&self, master: &str, at: Duration) -> bool {
+        self.is_well(&disk(master), at, at)
+    }
+
+    /// Returns whether a return may be lost with the disk of a master that had it before any other.
+    fn may_lose_with_disk(&self, cluster: &Cluster, done: Duration) -> bool {
+        cluster.masters().iter().any(|master| {
+            let others = || cluster.masters().into_iter().filter(|other| other != master);
+            let lost = self.lost_at(master, done);
+            lost.is_some_and(|lost| !others().any(|other| self.were_linked(master, &other, done, lost)))
+        })
+    }
+
+    /// Returns whether two hosts were calm together for long enough, within a time, for one to tell the other what it has.
+    pub fn were_linked(&self, one: &str, other: &str, from: Duration, to: Duration) -> bool {
+        let between = between(one, other);
+        let mut at = from;
+        while at + LINKED <= to {
+            if between.iter().all(|what| self.is_well(what, at.saturating_sub(RECOVERY), at + LINKED)) {
+                return true;
+            }
+            at += Duration::from_secs(1);
+        }
+        false
+    }
+
     /// Returns whether two hosts, their disks and the path between them were without trouble during a time.
     pub fn calm(&self, one: &str, other: &str, from: Duration, to: Duration) -> bool {
-        let all = [one.to_owned(), other.to_owned(), disk(one), disk(other), way(one, other)];
-        all.iter().all(|what| self.is_well(what, from, to))
+        between(one, other).iter().all(|what| self.is_well(what, from, to))
     }
 
     /// Returns whether a master and its disk are without trouble now.
@@ -114,7 +177,8 @@ impl Ledger {
         troubles.iter().all(|(began, over)| *began > to || over.is_some_and(|over| over < from))
     }
 
-    fn died(&self, host: &str, from: Duration, to: Duration) -> bool {
+    /// Returns whether the program of a host was killed or stopped within a time.
+    pub fn died(&self, host: &str, from: Duration, to: Duration) -> bool {
         self.deaths.get(host).is_some_and(|deaths| deaths.iter().any(|at| (from..=to).contains(at)))
     }
 
@@ -142,6 +206,11 @@ impl Ledger {
         }
     }
 
+    fn may_lose_return(&self, cluster: &Cluster, jid: &str, minion: &str, begun: Duration) -> bool {
+        let done = cluster.ear.done(jid, minion);
+        self.may_lose(minion, begun, done) || done.is_some_and(|done| self.may_lose_with_disk(cluster, done))
+    }
+
     /// Checks a job some time after it was accepted: minions that had no trouble must have returned it.
     pub fn check_calm(&mut self, cluster: &Cluster, job: &Job) {
         let from = job.accepted.saturating_sub(recovery(cluster));
@@ -166,6 +235,9 @@ impl Ledger {
             return false;
         }
         let end = job.accepted + job.valid;
+        if self.lost_at(&job.master, job.accepted).is_some_and(|lost| lost <= end) {
+            return false;
+        }
         // A master that starts with a wrong clock cannot know how long a job remains valid.
         if self.died(&job.master, job.accepted, end) && !self.is_well(&clock(&job.master), job.accepted, end) {
             return false;
@@ -197,7 +269,7 @@ impl Ledger {
             }
         }
         let directions = cluster.sim.directions();
-        let links = if cluster.plan.sharing { cluster.plan.masters.pow(2) * MOST_LINK_DIRECTIONS } else { 0 };
+        let links = if cluster.plan.sharing { cluster.members().len().pow(2) * MOST_LINK_DIRECTIONS } else { 0 };
         if directions.len() > cluster.plan.masters * cluster.plan.minions * MOST_DIRECTIONS + links {
             self.wrongs.push(format!("{} directions of connections are left: {directions:?}", directions.len()));
         }
@@ -209,8 +281,7 @@ impl Ledger {
         for minion in cluster.minions() {
             let ran = cluster.ear.scheduled(&minion);
             for (jid, at) in &ran {
-                let done = cluster.ear.done(jid, &minion);
-                if !is_readable(cluster, jid, &minion) && !self.may_lose(&minion, *at, done) {
+                if !is_readable(cluster, jid, &minion) && !self.may_lose_return(cluster, jid, &minion, *at) {
                     self.wrongs.push(format!("the return of {minion} for the scheduled job {jid} came to no master"));
                 }
             }
@@ -240,18 +311,30 @@ impl Ledger {
         }
     }
 
+    /// Returns whether each master that told of a return twice had lost its disk meanwhile: what is found again is new there.
+    fn told_since_loss(&self, reports: &Reports) -> bool {
+        reports.iter().enumerate().all(|(place, (master, at))| {
+            let before = reports[..place].iter().rev().find(|(other, _)| other == master);
+            before.is_none_or(|(_, before)| self.lost_at(master, *before).is_some_and(|lost| lost <= *at))
+        })
+    }
+
     /// Checks all jobs after the storm, when everything has healed.
     pub fn check_end(&mut self, cluster: &Cluster) {
         for (jid, minion) in cluster.ear.begun_twice() {
             self.wrongs.push(format!("{minion} began job {jid} more than once"));
         }
         for ((jid, minion), times) in cluster.ear.told_twice() {
+            if self.told_since_loss(&times) {
+                continue;
+            }
             self.wrongs.push(format!("the return of {minion} for job {jid} was told of as new by {times:?}"));
         }
         self.check_queues(cluster);
         self.check_schedules(cluster);
         if cluster.plan.sharing {
             self.wrongs.extend(shared::differences(cluster, &self.jobs));
+            self.wrongs.extend(leases::wrongs(cluster, self));
         }
         for job in &self.jobs {
             for minion in &job.targets {
@@ -271,7 +354,7 @@ impl Ledger {
                             self.wrongs.push(words);
                         }
                     }
-                    Some(at) if !returned && !self.may_lose(minion, *at, cluster.ear.done(&job.jid, minion)) => {
+                    Some(at) if !returned && !self.may_lose_return(cluster, &job.jid, minion, *at) => {
                         let words = format!("the return of {minion} for job {} never came to {}", job.jid, job.master);
                         self.wrongs.push(words);
                     }

@@ -1,11 +1,15 @@
 //! A whole cluster in one process: the masters and minions of production on simulated hosts, in a storm of faults that
 //! follows from a seed.
 //!
-//! [`storm`] and [`sharing_storm`] simulate one hour and report violated invariants. The same seed of a [`storm`] gives the same
-//! trace. Tests of a single scenario use [`Cluster`] directly.
+//! [`storm`] and [`sharing_storm`] simulate one hour and report violated invariants. The same seed gives the same trace. Tests of a
+//! single scenario use [`Cluster`] directly.
 
 mod cluster;
+mod decisions;
+mod disks;
+mod faults;
 mod keys;
+mod leases;
 mod ledger;
 mod listen;
 mod operator;

@@ -26,6 +26,10 @@ const SCHEDULED: &str = "Running scheduled job: ";
 /// A master's message when it reports a return.
 const TOLD: &str = "Got return from ";
 
+/// The parts of the master whose debug messages are heard as well: which leases it holds, and what it does once in the set.
+const HELD: &str = "master::sharing::held";
+const ONCE: &str = "master::sharing::once";
+
 /// Receives the log messages of all programs of a simulation.
 pub struct Ear {
     sim: Sim,
@@ -43,6 +47,19 @@ pub struct Ear {
     started: Mutex<BTreeMap<String, Vec<Duration>>>,
     /// The masters that reported a return as new, with the times, by job and minion.
     told: Mutex<BTreeMap<(String, String), Reports>>,
+    /// What masters said of leases and claims.
+    leases: Mutex<Vec<Said>>,
+}
+
+/// Something that a master said.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// The master.
+    pub host: String,
+    /// When.
+    pub at: Duration,
+    /// The message.
+    pub text: String,
 }
 
 /// Masters that reported something, with the times.
@@ -79,6 +96,7 @@ impl Ear {
             scheduled: Mutex::default(),
             started: Mutex::default(),
             told: Mutex::default(),
+            leases: Mutex::default(),
         })
     }
 
@@ -131,6 +149,16 @@ impl Ear {
         told.iter().filter(|(_, times)| is_twice(times)).map(|(key, times)| (key.clone(), times.clone())).collect()
     }
 
+    /// Returns what masters said of leases and claims, in its order.
+    pub fn leases(&self) -> Vec<Said> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_lease(&self, host: &str, message: &str) {
+        let said = Said { host: host.to_owned(), at: self.sim.elapsed(), text: message.to_owned() };
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+    }
+
     fn note(&self, host: &str, message: &str) {
         if let Some(jid) = message.strip_prefix(BEGUN).and_then(|rest| rest.split(' ').next()) {
             self.enter(&self.begun, jid, host);
@@ -163,14 +191,21 @@ impl Ear {
 
 impl<S: Subscriber> Layer<S> for Listener {
     fn enabled(&self, metadata: &tracing::Metadata<'_>, _: Context<'_, S>) -> bool {
-        // Debug messages would make traces too large to keep and to compare.
-        *metadata.level() <= Level::INFO
+        // All debug messages would make traces too large to keep and to compare.
+        *metadata.level() <= Level::INFO || [HELD, ONCE].contains(&metadata.target())
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let Some(host) = current_host() else { return };
         let mut said = Fields::default();
         event.record(&mut said);
+        if [HELD, ONCE].contains(&event.metadata().target()) {
+            self.0.note_lease(&host, &said.message);
+        }
+        if event.metadata().target() == HELD {
+            // Each renewal is one.
+            return;
+        }
         self.0.note(&host, &said.message);
         // The process id is the only part that differs from run to run.
         let message = said.message.split(" with PID ").next().unwrap_or_default();

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rt::Rt;
 use transport::{Requester, Target};
 use value::{Map, Value, map};
 use wire::envelope::Envelope;
@@ -58,15 +57,10 @@ impl Cluster {
 
     /// Publishes a job that may be begun within `valid` seconds.
     async fn order(&self, master: &str, order: Map, valid: i64) -> Option<Job> {
-        let rt = self.sim.rt(OPERATOR);
-        // Read each time: a master that starts writes a new key.
-        let key = std::fs::read_to_string(self.path(master).join(format!("cache/.{}_key", user()))).ok()?;
         let fun = order.get_str("fun").unwrap_or_default().to_owned();
-        let mut load = map! {
-            "cmd" => "publish", "key" => key, "tgt_type" => "glob", "ret" => "", "user" => user(), "saltern" => true,
-        };
+        let mut load = map! { "cmd" => "publish", "tgt_type" => "glob", "ret" => "", "saltern" => true };
         load.update(order);
-        let answer = self.ask(&rt, master, load).await;
+        let answer = self.ask(master, load).await;
         let job = answer.as_ref().and_then(|answer| self.accepted(master, answer, valid));
         match &job {
             Some(job) => {
@@ -91,7 +85,30 @@ impl Cluster {
         })
     }
 
-    async fn ask(&self, rt: &Rt, master: &str, load: Map) -> Option<Value> {
+    /// Asks or tells a master that shares something, as the runner `saltern` does.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub async fn ask_set(&self, master: &str, question: Map) -> Result<Value, String> {
+        self.sim.note(format_args!("{master} is asked {question:?}"));
+        let mut load = map! { "cmd" => "saltern_sharing" };
+        load.update(question);
+        let answer = self.ask(master, load).await;
+        let answer = match answer.as_ref().map(|answer| (answer.get("sharing"), answer.get("error"))) {
+            Some((Some(value), _)) => Ok(value.clone()),
+            Some((_, Some(error))) => Err(error.get("message").map(Value::to_string).unwrap_or_default()),
+            _ => Err(format!("no answer: {answer:?}")),
+        };
+        self.sim.note(format_args!("{master} answers {answer:?}"));
+        answer
+    }
+
+    /// Sends a request of the user who runs the master.
+    async fn ask(&self, master: &str, mut load: Map) -> Option<Value> {
+        let rt = self.sim.rt(OPERATOR);
+        // Read each time: a master that starts writes a new key.
+        let key = std::fs::read_to_string(self.path(master).join(format!("cache/.{}_key", user()))).ok()?;
+        load.update(map! { "key" => key, "user" => user() });
         let target = Target::plain(SocketAddr::new(self.sim.address(master), 4506));
         let requester: Box<dyn Requester> = match self.plan.transport {
             "tcp" => Box::new(transport::tcp::TcpRequester::new(rt.clone(), target)),

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Outcome;
 
-/// Seeds that once revealed a mistake, each with a short description. They run before all others.
-const KEPT: &str = include_str!("../seeds.txt");
+/// Seeds of [`storm`](crate::storm) that once revealed a mistake, each with a short description. They run before all others.
+pub const KEPT: &str = include_str!("../seeds.txt");
+
+/// The same for [`sharing_storm`](crate::sharing_storm).
+pub const KEPT_SHARING: &str = include_str!("../sharing-seeds.txt");
 
 /// The results of many storms.
 #[derive(Debug, Default)]
@@ -26,12 +29,12 @@ pub struct Tally {
     pub failed: BTreeMap<u64, Outcome>,
 }
 
-/// Returns the kept seeds.
+/// Returns the seeds of a file of kept ones.
 ///
 /// # Panics
-/// If the file of seeds contains anything else.
-pub fn kept() -> Vec<u64> {
-    let lines = KEPT.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+/// If the file contains anything else.
+pub fn kept(file: &str) -> Vec<u64> {
+    let lines = file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")).collect()
 }
 

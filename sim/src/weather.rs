@@ -3,16 +3,25 @@
 use std::time::Duration;
 
 use rt::sim::Sim;
-use value::{Map, Value, map};
+use value::{Map, Value, list, map};
 
 use crate::cluster::{Cluster, KEY_STATES, Mode, Plan};
-use crate::ledger::{BOUND, Ledger, clock, disk, way};
+use crate::decisions::{self, KeyDecision};
+use crate::faults::Fault;
+use crate::ledger::{BOUND, Ledger};
+use crate::shared;
 
 /// How long a storm lasts.
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The time without faults at the beginning, in which minions find their masters.
 const QUIET: Duration = Duration::from_secs(120);
+
+/// How long an operator waits before another attempt to put something right.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Until when the faults begin that befall a set once at most, in seconds.
+const LATEST_RARE: u64 = 3_000;
 
 /// The result of a storm.
 #[derive(Debug)]
@@ -31,25 +40,6 @@ pub struct Outcome {
     pub missed: usize,
     /// The trace.
     pub trace: Vec<String>,
-}
-
-/// Something that goes wrong for a while.
-#[derive(Clone, Debug)]
-enum Fault {
-    Partition(String, String),
-    OneWay(String, String),
-    Slow(String, String, u64),
-    Lossy(String, String, u32),
-    Pause(String),
-    Kill(String),
-    PowerOff(String),
-    NoName(String),
-    Clock(String, i64),
-    /// The program is asked to stop, as with SIGTERM.
-    Stop(String),
-    DiskFull(String),
-    /// A master creates a new AES key, even while minions are absent.
-    Rotate(String),
 }
 
 /// A scheduled action of a storm.
@@ -78,7 +68,7 @@ fn run(seed: u64, plan: fn(&Sim) -> Plan) -> Outcome {
         let cluster = Cluster::new(sim.clone(), plan(&sim));
         let _ear = cluster.ear.listen();
         sim.note(format_args!("{:?}", cluster.plan));
-        let mut storm = Storm { cluster, ledger: Ledger::default(), due: Vec::new(), number: 0 };
+        let mut storm = Storm { cluster, ledger: Ledger::default(), decisions: Vec::new(), due: Vec::new(), number: 0 };
         storm.run().await;
         let Ledger { jobs, wrongs, begun, returned, missed, .. } = storm.ledger;
         Outcome { seed, wrongs, jobs: jobs.len(), begun, returned, missed, trace: sim.trace() }
@@ -106,13 +96,29 @@ fn sharing_plan(sim: &Sim) -> Plan {
         masters: 2 + sim.below(3) as usize,
         mode: [Mode::Hot, Mode::Failover, Mode::Single][sim.below(3) as usize],
         sharing: true,
+        witness: sim.below(4) == 0,
+        master_options: map! {
+            "schedule" => duties(),
+            // Idle members do little but beat and renew leases, so most storms have longer times than the default ones.
+            "cluster_heartbeat" => [0.5, 3.0, 3.0, 3.0][sim.below(4) as usize],
+            "cluster_lease_time" => [6, 20, 20, 20][sim.below(4) as usize],
+        },
         ..plan(sim)
+    }
+}
+
+/// What the set does once: at times of day, which are the same on all masters, and at intervals, which each counts from its own start.
+fn duties() -> Map {
+    map! {
+        "report" => map! { "function" => "test.metasyntactic", "cron" => "*/3 * * * *" },
+        "tidy" => map! { "function" => "test.sleep", "args" => list![3], "seconds" => 90 },
     }
 }
 
 struct Storm {
     cluster: Cluster,
     ledger: Ledger,
+    decisions: Vec<KeyDecision>,
     due: Vec<(Duration, u64, Due)>,
     number: u64,
 }
@@ -124,8 +130,12 @@ impl Storm {
         while let Some((at, what)) = self.next() {
             tokio::time::sleep(at.saturating_sub(self.now())).await;
             match what {
-                Due::Begin(fault) => self.begin(fault),
-                Due::End(fault) => self.end(fault),
+                Due::Begin(fault) => fault.begin(&self.cluster, &mut self.ledger).await,
+                Due::End(fault) => {
+                    if !fault.end(&self.cluster, &mut self.ledger).await {
+                        self.put(self.now() + AGAIN, Due::End(fault));
+                    }
+                }
                 Due::Publish => self.publish().await,
                 Due::Decide => self.decide(),
                 Due::Look(number) => {
@@ -141,7 +151,18 @@ impl Storm {
         // Longer than any timeout, retry or failback interval in the plan: what is still undelivered then is lost.
         tokio::time::sleep(QUIET * 3).await;
         self.say_good_night().await;
+        self.check_deletions();
         self.ledger.check_end(&self.cluster);
+        if self.cluster.plan.sharing {
+            for member in self.cluster.members() {
+                self.cluster.kill(&member).await;
+            }
+            self.ledger.wrongs.extend(shared::record_differences(&self.cluster));
+        }
+    }
+
+    fn check_deletions(&mut self) {
+        self.ledger.wrongs.extend(decisions::wrongs(&self.cluster, &self.ledger, &self.decisions));
     }
 
     fn now(&self) -> Duration {
@@ -172,7 +193,7 @@ impl Storm {
     fn schedule(&mut self, start: Duration) {
         let mut at = start;
         while at < HOUR {
-            let fault = self.fault();
+            let fault = Fault::draw(&self.cluster);
             // Most faults are short, around the timeouts of heartbeats and requests; some outlast `job_grace` and the
             // key rotation.
             let long = if self.below(4) == 0 { self.seconds(60, 400) } else { self.seconds(1, 40) };
@@ -187,118 +208,31 @@ impl Storm {
             at += self.seconds(5, 75);
         }
         let mut at = start;
-        while self.cluster.plan.sharing && at < HOUR {
+        if !self.cluster.plan.sharing {
+            return;
+        }
+        while at < HOUR {
             self.put(at, Due::Decide);
             at += self.seconds(10, 200);
         }
-    }
-
-    fn any(&self, names: Vec<String>) -> String {
-        names[self.below(names.len() as u64) as usize].clone()
-    }
-
-    fn any_host(&self) -> String {
-        let mut all = self.cluster.masters();
-        all.extend(self.cluster.minions());
-        self.any(all)
-    }
-
-    /// Returns a master, and a minion or another master.
-    fn any_pair(&self) -> (String, String) {
-        let (master, minion) = (self.any(self.cluster.masters()), self.any(self.cluster.minions()));
-        if !self.cluster.plan.sharing || self.below(2) == 0 {
-            return (master, minion);
-        }
-        let others = self.cluster.masters().into_iter().filter(|other| *other != master).collect();
-        let other = self.any(others);
-        (master, other)
-    }
-
-    fn fault(&self) -> Fault {
-        let (master, minion) = self.any_pair();
-        match self.below(12) {
-            0 => Fault::Partition(master, minion),
-            1 if self.below(2) == 0 => Fault::OneWay(master, minion),
-            1 => Fault::OneWay(minion, master),
-            2 => Fault::Slow(master, minion, 50 + self.below(1500)),
-            3 => Fault::Lossy(master, minion, 5 + self.below(30) as u32),
-            4 => Fault::Pause(self.any_host()),
-            5 => Fault::Kill(self.any_host()),
-            6 => Fault::PowerOff(self.any_host()),
-            7 => Fault::NoName(master),
-            8 => Fault::Stop(self.any_host()),
-            9 => Fault::DiskFull(self.any_host()),
-            10 => Fault::Rotate(master),
-            _ => Fault::Clock(self.any_host(), [-3600, -60, 60, 3600][self.below(4) as usize]),
+        if self.below(2) == 0 {
+            let at = self.seconds(start.as_secs(), LATEST_RARE);
+            let (fault, long) = (Fault::draw_rare(&self.cluster), self.seconds(1, 400));
+            self.put(at, Due::Begin(fault.clone()));
+            self.put(at + long, Due::End(fault));
         }
     }
 
-    fn begin(&mut self, fault: Fault) {
-        let (now, sim) = (self.now(), self.cluster.sim.clone());
-        sim.note(format_args!("begins: {fault:?}"));
-        for what in fault.touches() {
-            self.ledger.trouble(&what, now);
-        }
-        match &fault {
-            Fault::Partition(one, other) => sim.partition(one, other),
-            Fault::OneWay(from, to) => sim.cut(from, to),
-            Fault::Slow(one, other, slow) => sim.weaken(one, other, Duration::from_millis(*slow), 0),
-            Fault::Lossy(one, other, loss) => sim.weaken(one, other, Duration::ZERO, *loss),
-            Fault::Pause(host) => sim.pause(host),
-            Fault::Kill(host) => {
-                self.ledger.death(host, now);
-                sim.kill(host);
-            }
-            Fault::PowerOff(host) => {
-                self.ledger.death(host, now);
-                sim.power_off(host);
-            }
-            Fault::NoName(host) => sim.set_resolves(host, false),
-            Fault::Clock(host, seconds) => sim.move_clock(host, *seconds),
-            Fault::Stop(host) => {
-                self.ledger.death(host, now);
-                self.cluster.stop(host);
-            }
-            Fault::DiskFull(host) => self.cluster.set_disk_full(host, true),
-            Fault::Rotate(host) => self.cluster.rotate(host),
-        }
-    }
-
-    fn end(&mut self, fault: Fault) {
-        let (now, sim) = (self.now(), self.cluster.sim.clone());
-        sim.note(format_args!("is over: {fault:?}"));
-        for what in fault.touches() {
-            self.ledger.relief(&what, now);
-        }
-        match &fault {
-            Fault::Partition(one, other) => sim.repair(one, other),
-            Fault::OneWay(from, to) => sim.mend(from, to),
-            Fault::Slow(one, other, _) | Fault::Lossy(one, other, _) => sim.weaken(one, other, Duration::ZERO, 0),
-            Fault::Pause(host) => sim.resume(host),
-            Fault::Kill(host) | Fault::Stop(host) => self.again(host),
-            Fault::PowerOff(host) => {
-                sim.power_on(host);
-                self.again(host);
-            }
-            Fault::NoName(host) => sim.set_resolves(host, true),
-            Fault::Clock(host, seconds) => sim.move_clock(host, -seconds),
-            Fault::DiskFull(host) => self.cluster.set_disk_full(host, false),
-            Fault::Rotate(_) => {}
-        }
-    }
-
-    /// Starts the program of a host again, after killing what is left of the last one.
-    fn again(&self, host: &str) {
-        // A program that was asked to stop may still run: a paused host has not seen the signal.
-        self.cluster.sim.kill(host);
-        self.cluster.start(host);
+    fn any_master(&self) -> String {
+        let masters = self.cluster.masters();
+        masters[self.below(masters.len() as u64) as usize].clone()
     }
 
     async fn publish(&mut self) {
         if self.cluster.plan.mode == Mode::Failover && !self.cluster.plan.sharing {
             return self.publish_everywhere().await;
         }
-        let master = self.any(self.cluster.masters());
+        let master = self.any_master();
         let text = Value::from(format!("word {}", self.below(1 << 32)));
         let (fun, arg) = match self.below(4) {
             0 => ("test.ping", Vec::new()),
@@ -313,12 +247,14 @@ impl Storm {
     }
 
     /// Decides about the key of a minion that is never there, at a master that runs and can write.
-    fn decide(&self) {
-        let (master, id) = (self.any(self.cluster.masters()), format!("old{}", self.below(4)));
+    fn decide(&mut self) {
+        self.check_deletions();
+        let (master, id) = (self.any_master(), format!("old{}", self.below(4)));
         let states = KEY_STATES.into_iter().map(Some).chain([None]).collect::<Vec<_>>();
         let state = states[self.below(states.len() as u64) as usize];
-        if self.cluster.runs(&master) && self.ledger.works(&master, self.now()) {
-            self.cluster.decide(&master, &id, state);
+        let at = self.now();
+        if self.cluster.runs(&master) && self.ledger.works(&master, at) && self.cluster.decide(&master, &id, state) {
+            self.decisions.push(KeyDecision { id, master, at, deleted: state.is_none() });
         }
     }
 
@@ -356,28 +292,6 @@ impl Storm {
                 }
                 None => self.ledger.wrongs.push(format!("{master} takes no jobs though all is well again")),
             }
-        }
-    }
-}
-
-impl Fault {
-    /// Returns the hosts, disks, clocks and paths that it affects.
-    fn touches(&self) -> Vec<String> {
-        match self {
-            Fault::Partition(one, other)
-            | Fault::OneWay(one, other)
-            | Fault::Slow(one, other, _)
-            | Fault::Lossy(one, other, _) => vec![way(one, other)],
-            Fault::Pause(host)
-            | Fault::Kill(host)
-            | Fault::PowerOff(host)
-            | Fault::NoName(host)
-            | Fault::Stop(host) => vec![host.clone()],
-            Fault::DiskFull(host) => vec![disk(host)],
-            // The clock is a separate kind: a wrong one excuses only expiry after a restart, not a lost job or return.
-            Fault::Clock(host, _) => vec![clock(host)],
-            // A rotation is no excuse for anything: it must not be noticeable.
-            Fault::Rotate(_) => Vec::new(),
         }
     }
 }

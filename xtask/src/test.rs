@@ -12,6 +12,9 @@ use crate::{fuzz, instructions, packages, real_salt};
 /// Storms of the simulation in a full run; the short one leaves the number to the test.
 const STORMS: &str = "500";
 
+/// Storms of masters that share in a full run: each takes three times as long as another one.
+const SHARING_STORMS: &str = "200";
+
 /// The number of random histories of shared records that a full run checks.
 const HISTORIES: &str = "100000";
 
@@ -96,6 +99,7 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
         Scope::Short => step,
         Scope::Full => step
             .env("SALTERN_STORMS", STORMS)
+            .env("SALTERN_SHARING_STORMS", SHARING_STORMS)
             .env("SALTERN_HISTORIES", HISTORIES)
             .env("SALTERN_LEASE_STORMS", LEASE_STORMS),
     };

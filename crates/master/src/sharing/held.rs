@@ -10,24 +10,48 @@ use futures_util::future::BoxFuture;
 use runners::Guard;
 use share::votes::Ballot;
 use tokio::time::Instant;
+use tracing::debug;
 
-/// The leases of this member by name, each with its fence and its end, if it has one.
+/// Leases by name, each with its fence and its end, if it has one.
+type Leases = BTreeMap<String, (Ballot, Option<Instant>)>;
+
+/// The leases of this member.
 #[derive(Default)]
-pub struct Held(Mutex<BTreeMap<String, (Ballot, Option<Instant>)>>);
+pub struct Held(Mutex<Leases>);
 
 impl Held {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, (Ballot, Option<Instant>)>> {
+    fn all(&self) -> MutexGuard<'_, Leases> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes over what is held now.
-    pub fn renew(&self, held: BTreeMap<String, (Ballot, Option<Instant>)>) {
-        *self.all() = held;
+    pub fn renew(&self, held: Leases) {
+        let mut all = self.all();
+        if *all != held {
+            log(&all, &held);
+            *all = held;
+        }
     }
 
     fn is_held(&self, lease: &str, fence: Ballot, now: Instant) -> bool {
         let all = self.all();
         all.get(lease).is_some_and(|(held, until)| *held == fence && until.is_none_or(|until| now < until))
+    }
+}
+
+/// Says what has changed. Simulations read these messages to check that no two members hold a lease.
+fn log(before: &Leases, held: &Leases) {
+    for (lease, (fence, until)) in held.iter().filter(|(lease, hold)| before.get(*lease) != Some(hold)) {
+        match until {
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now()).as_millis();
+                debug!("holds the lease {lease} by votes, with the fence {}, for {left} ms", fence.round);
+            }
+            None => debug!("holds the lease {lease} by rank, with the fence {}", fence.round),
+        }
+    }
+    for lease in before.keys().filter(|lease| !held.contains_key(*lease)) {
+        debug!("does not hold the lease {lease}");
     }
 }
 

@@ -327,6 +327,7 @@ impl Worker {
         let known = occasion.key()?.and_then(|key| self.model.records().get(Class::Claim, &key));
         let begun = Stamp { time: now.wall << 16, node: self.model.node() };
         if let Some(claim) = occasion.begin(known.as_ref(), &self.once.runs, begun)? {
+            debug!("begins {}, which no other master may begin", claim.key);
             self.once.runs.note(&claim);
             let actions = self.model.local(Change::Write(claim.key, claim.content), now);
             self.carry_out(actions);
@@ -342,6 +343,7 @@ impl Worker {
             && let Content::Claim(claim) = &record.content
             && claim.node == self.model.node()
         {
+            debug!("has done {key}, which no master may begin again");
             let done = finish_claim(&record, now.wall);
             let actions = self.model.local(Change::Write(done.key, done.content), now);
             self.carry_out(actions);

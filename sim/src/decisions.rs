@@ -1,0 +1,55 @@
+//! What operators decided about keys: whoever deletes a key, and knows all that others decided about it, has it deleted on all masters.
+
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+use crate::ledger::{LINKED, Ledger, RECOVERY};
+
+/// A decision of an operator about a key, by its file.
+#[derive(Clone, Debug)]
+pub struct KeyDecision {
+    /// The id.
+    pub id: String,
+    /// The master on which the file was changed.
+    pub master: String,
+    /// When.
+    pub at: Duration,
+    /// The key was deleted.
+    pub deleted: bool,
+}
+
+/// Returns which deleted keys are still on masters that have heard of it, in words.
+pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> Vec<String> {
+    let now = cluster.sim.elapsed();
+    let last = decisions
+        .iter()
+        .enumerate()
+        .filter(|(place, one)| one.deleted && decisions[place + 1..].iter().all(|later| later.id != one.id));
+    let mut wrongs = Vec::new();
+    for (place, deletion) in last {
+        let earlier = decisions[..place].iter().filter(|one| one.id == deletion.id);
+        // What was decided by a member that lost its disk or was removed may have come back since, or never have been told.
+        let stays = !ledger.lost_since(&deletion.master, Duration::ZERO, now);
+        if !stays || !earlier.clone().all(|one| told(ledger, one, &deletion.master, deletion.at)) {
+            continue;
+        }
+        for master in cluster.masters() {
+            let state = cluster.key_state(&master, &deletion.id);
+            let is_calm = ledger.calm(&master, &deletion.master, now.saturating_sub(RECOVERY), now);
+            if !state.is_empty() && is_calm && told(ledger, deletion, &master, now) {
+                let KeyDecision { id, master: by, at, .. } = deletion;
+                wrongs.push(format!(
+                    "{now:?}: the key of {id} is in {state:?} on {master}, but {by} deleted it at {at:?}"
+                ));
+            }
+        }
+    }
+    wrongs
+}
+
+/// Returns whether a master must know of a decision at a time.
+fn told(ledger: &Ledger, decision: &KeyDecision, master: &str, at: Duration) -> bool {
+    // A vanished file counts as deleted after a while.
+    let decided = decision.at + LINKED;
+    decision.master == master && decided <= at || ledger.were_linked(&decision.master, master, decided, at)
+}
