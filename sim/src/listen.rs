@@ -211,8 +211,38 @@ impl<S: Subscriber> Layer<S> for Listener {
         let message = said.message.split(" with PID ").next().unwrap_or_default();
         let line = format!("{host} {} {message}{}", event.metadata().level(), said.fields);
         match line.contains(&self.0.root) {
-            true => self.0.sim.note(line.replace(&self.0.root, "")),
+            true => self.0.sim.note(without_random_names(line.replace(&self.0.root, ""))),
             false => self.0.sim.note(line),
         }
+    }
+}
+
+/// Replaces the names of temporary files, which no seed controls, in the path of an error.
+fn without_random_names(line: String) -> String {
+    const NAMED: [&str; 2] = ["/.key-", "/.tmp"];
+    const RANDOM: usize = 6;
+    let mut line = line;
+    for name in NAMED {
+        let parts: Vec<_> = line.match_indices(name).map(|(place, _)| place + name.len()).collect();
+        for place in parts {
+            if line.get(place..place + RANDOM).is_some_and(|random| random.bytes().all(|b| b.is_ascii_alphanumeric())) {
+                line.replace_range(place..place + RANDOM, "RANDOM");
+            }
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_temporary_files_do_not_differ() {
+        let line =
+            |key: &str| without_random_names(format!("cannot write /pki/a: (os error 2) at path \"/pki/.key-{key}\""));
+        assert_eq!(line("VVgFDV"), line("PBNYSr"));
+        assert!(line("VVgFDV").ends_with("at path \"/pki/.key-RANDOM\""));
+        assert_eq!(without_random_names("see /a/.tmp".into()), "see /a/.tmp");
     }
 }
