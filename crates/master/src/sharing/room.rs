@@ -38,8 +38,9 @@ pub async fn wait(config: &Master, rt: &Rt, stop: &CancellationToken) -> bool {
         }
         waits = true;
         tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
+            biased;
             () = stop.cancelled() => return false,
+            () = tokio::time::sleep(PAUSE) => {}
         }
     }
 }
