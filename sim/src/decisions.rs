@@ -29,7 +29,9 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
     for (place, deletion) in last {
         let earlier = decisions[..place].iter().filter(|one| one.id == deletion.id);
         // What was decided by a member that lost its disk or was removed may have come back since, or never have been told.
-        let stays = !ledger.lost_since(&deletion.master, Duration::ZERO, now);
+        // A deletion that nobody can tell from the loss of all keys comes back with them.
+        let stays = !ledger.lost_since(&deletion.master, Duration::ZERO, now)
+            && !ledger.counts_as_wiped(&deletion.master, deletion.at);
         if !stays || !earlier.clone().all(|one| told(ledger, one, &deletion.master, deletion.at)) {
             continue;
         }

@@ -134,7 +134,10 @@ impl Fault {
             }
             // Done at the end as well if nobody can do it now.
             Fault::Removed(host) => drop(remove(cluster, host).await),
-            Fault::KeysWiped(host) => cluster.wipe_keys(host),
+            Fault::KeysWiped(host) => {
+                ledger.wipe_keys(host, now);
+                cluster.wipe_keys(host);
+            }
         }
     }
 

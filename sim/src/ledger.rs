@@ -24,6 +24,8 @@ pub struct Ledger {
     backups: BTreeMap<String, Duration>,
     /// The times from and until which a master lost what was on its disk.
     losses: BTreeMap<String, Vec<(Duration, Duration)>>,
+    /// When the key files of each master were wiped.
+    wipes: BTreeMap<String, Vec<Duration>>,
     /// The number of commands that minions began.
     pub begun: usize,
     /// Returns that could be read where the job was published.
@@ -40,6 +42,9 @@ pub const CHANGE: Duration = Duration::from_secs(120);
 
 /// The time after which a short job must have returned if nothing was in trouble.
 pub const BOUND: Duration = Duration::from_secs(20);
+
+/// Key files that vanish within this time count together: many at once are a loss and no decisions.
+const LOSS_WINDOW: Duration = Duration::from_secs(5);
 
 /// The time in which masters that are linked tell each other what is new.
 pub const LINKED: Duration = Duration::from_secs(5);
@@ -109,6 +114,18 @@ impl Ledger {
     pub fn lose_disk(&mut self, master: &str, now: Duration) {
         let since = self.backups.remove(master).unwrap_or_default();
         self.losses.entry(master.to_owned()).or_default().push((since, now));
+    }
+
+    /// The accepted keys of a master were wiped.
+    pub fn wipe_keys(&mut self, master: &str, now: Duration) {
+        self.wipes.entry(master.to_owned()).or_default().push(now);
+    }
+
+    /// Returns whether a file that vanished at a time counts among those that were wiped shortly after, as the master cannot tell
+    /// them apart.
+    pub fn counts_as_wiped(&self, master: &str, at: Duration) -> bool {
+        let wipes = self.wipes.get(master).map(Vec::as_slice).unwrap_or_default();
+        wipes.iter().any(|now| (at..=at + LOSS_WINDOW).contains(now))
     }
 
     /// Returns when a master lost something that it had on its disk at a time.

@@ -13,7 +13,7 @@ use crate::{fuzz, instructions, packages, real_salt};
 const STORMS: &str = "500";
 
 /// Storms of masters that share in a full run: each takes three times as long as another one.
-const SHARING_STORMS: &str = "200";
+const SHARING_STORMS: &str = "60";
 
 /// The number of random histories of shared records that a full run checks.
 const HISTORIES: &str = "100000";
