@@ -82,8 +82,8 @@ impl Fault {
         }
     }
 
-    /// Draws what befalls a set once in an hour at most: a second one before the first is over would leave no majority of the voters
-    /// that nobody has removed, or nobody who has a record.
+    /// Draws a fault that occurs at most once in a storm. Two at the same time could leave no majority of voters, or no copy of a
+    /// record.
     pub fn draw_rare(cluster: &Cluster) -> Fault {
         let master = any(cluster, cluster.masters());
         match cluster.sim.below(3) {
@@ -184,7 +184,7 @@ impl Fault {
                 }
             }
         }
-        sim.note(format_args!("is over: {self:?}"));
+        sim.note(format_args!("ends: {self:?}"));
         for what in self.touches() {
             ledger.relief(&what, sim.elapsed());
         }

@@ -52,7 +52,7 @@ pub async fn follow(shared: Arc<Shared>, stop: CancellationToken) {
         while let Some(event) = events.try_next() {
             note(&shared, &event).await;
         }
-        // Events gather meanwhile: to wake for each return of a large job costs a tenth of what the return costs.
+        // Waking for each return of a large job costs the master about 6 % more processor time per return.
         tokio::select! {
             biased;
             () = stop.cancelled() => return,

@@ -53,7 +53,7 @@ const TABS: [Tab; 6] = [
         title: "Pillar",
         cached: true,
         function: Some("pillar.items"),
-        about: "Data for this minion. The minion has it compiled anew",
+        about: "Data for this minion. Asking the minion compiles it again",
     },
     Tab {
         name: "mine",

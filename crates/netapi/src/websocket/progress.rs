@@ -52,7 +52,7 @@ impl Progress {
         .into();
         self.jobs.keep(MOST_JOBS, MOST_BYTES);
         let told = vec![self.jobs()];
-        // All grains are asked for anew. Salt forgets the minions then.
+        // A job that fetches all grains resets the list of minions, as in Salt.
         if data.get_str("fun") == Some("grains.items") {
             self.minions = Entries::default();
         }
@@ -145,14 +145,14 @@ struct Entries {
 }
 
 impl Entries {
-    /// Returns an entry that has so many more bytes now. It is made if it is missing.
+    /// Returns an entry, which is created if it is missing, and adds `more` bytes to its size.
     fn entry(&mut self, name: &str, more: usize) -> &mut Value {
         *self.sizes.entry(name.to_owned()).or_default() += more;
         self.bytes += more;
         self.entries.entry_or_insert_with(name, || Map::new().into())
     }
 
-    /// Makes an entry if it is missing.
+    /// Creates an entry if it is missing.
     fn list(&mut self, name: &str) {
         self.entry(name, 0);
     }

@@ -152,7 +152,7 @@ pub fn idle_connections(scene: &mut Scene<'_>) -> Result<String> {
         // A new user: a program of this host, and a minion that signs in.
         ensure!(scene.master.ask(VICTIM, &["test.ping"])? == true, "no answer beside idle connections");
         scene.insider()?.sign_in().context("a new connection was not served")?;
-        // The attack is that they stay. Opening them is over before many pings are measured.
+        // The connections stay open while pings are measured: opening them takes less time than a few pings.
         std::thread::sleep(STAY);
         Ok(format!("{} idle connections, new ones are served", streams.len()))
     })
