@@ -29,6 +29,7 @@ mod welcome;
 
 pub use action::Action;
 pub use change::Change;
+use jobs::Retold;
 use members::Members;
 use outbox::Outbox;
 use peer::Peer;
@@ -82,6 +83,7 @@ pub struct Model<R> {
     /// Data of minions that changed here and will be announced.
     announcements: BTreeMap<Key, Announcement>,
     losses: LossWatch,
+    retold: Retold,
     /// When each member was last found to have equal copies, by the wall clock.
     compared: BTreeMap<Node, u64>,
     /// The number of the last message that wants an answer.
@@ -128,6 +130,7 @@ impl<R: Records> Model<R> {
             outbox: Outbox::default(),
             announcements: BTreeMap::new(),
             losses: LossWatch::default(),
+            retold: Retold::default(),
             compared: BTreeMap::new(),
             number: 0,
             sweep: 0,

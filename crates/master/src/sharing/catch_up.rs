@@ -101,7 +101,7 @@ impl Worker {
         }
         let known = match class {
             Class::Expected => false,
-            Class::Job => self.has_published(key),
+            Class::Job => self.model.has_published(key),
             _ => self.has(class, key),
         };
         if known {

@@ -189,10 +189,12 @@ impl Worker {
         for (key, written) in all {
             let content = match written {
                 // Batches publish several times under one id. The first counts.
-                Written::Job { load, nocache } => match published.insert(key.clone()) && !self.has_published(&key) {
-                    true => Content::Job { load, nocache },
-                    false => continue,
-                },
+                Written::Job { load, nocache } => {
+                    match published.insert(key.clone()) && !self.model.has_published(&key) {
+                        true => Content::Job { load, nocache },
+                        false => continue,
+                    }
+                }
                 Written::Expected { syndic, minions } => {
                     Content::Expected(BTreeMap::from([(syndic, minions.into_iter().collect())]))
                 }
@@ -204,12 +206,6 @@ impl Worker {
             changes.push(Change::Write(key, content));
         }
         changes
-    }
-
-    /// Returns whether records have a job as this master published it.
-    pub(super) fn has_published(&self, key: &Key) -> bool {
-        let job = self.model.records().get(Class::Job, key);
-        job.is_some_and(|job| job.stamp.node == self.model.node() && job.content.is_published())
     }
 
     pub(super) fn has(&self, class: Class, key: &Key) -> bool {

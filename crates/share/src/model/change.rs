@@ -183,6 +183,7 @@ impl<R: Records> Model<R> {
             return;
         }
         let before = self.current(class, &record.key);
+        let is_first = self.retold.contains(&record.key) && record.content.is_published();
         let room = self.room(class, before.as_ref(), record.is_tombstone());
         if let Err(reason) = record.check().map_err(|error| error.to_string()).and(room) {
             actions.push(Action::NotStored { class, key: record.key, reason });
@@ -199,7 +200,10 @@ impl<R: Records> Model<R> {
                 before.merge(&record)
             }
         };
-        if before.as_ref().is_none_or(|before| before.digest != merged.digest) {
+        if is_first {
+            self.retold.forget(&merged.key);
+        }
+        if is_first || before.as_ref().is_none_or(|before| before.digest != merged.digest) {
             self.stage(before, merged, now.wall, Origin::Written);
         }
     }

@@ -3,10 +3,40 @@
 //! Records of jobs are not signed, and their stamps can be invented. So a job that another member published is never replaced by
 //! what a third one says: whoever publishes a job says so itself, and its slot is at the end of the job id.
 
+use std::collections::BTreeSet;
+
 use super::staged::Origin;
 use super::{Model, Moment};
 use crate::records::Records;
-use crate::{Content, Key, Node, Record};
+use crate::{Class, Content, Key, Node, Record};
+
+/// How many jobs there may be of which only others say that this member published them, and whose ids it may still use.
+const MOST_RETOLD: usize = 10_000;
+
+/// Jobs of which only others say that this member published them, with ids that it may still use.
+///
+/// They may be its own: lost with a disk or an old backup, and younger than the present run if the clock was set back since, or
+/// ahead before. Or somebody invents them. So they are taken, and make way for what this member publishes itself.
+#[derive(Default)]
+pub(super) struct Retold(BTreeSet<Key>);
+
+impl Retold {
+    /// Returns whether there is room for another one.
+    fn has_room(&mut self, minute: u32) -> bool {
+        if self.0.len() >= MOST_RETOLD {
+            self.0.retain(|key| key.minute() >= Some(minute));
+        }
+        self.0.len() < MOST_RETOLD
+    }
+
+    pub fn contains(&self, key: &Key) -> bool {
+        self.0.contains(key)
+    }
+
+    pub fn forget(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
+}
 
 /// What becomes of a job of another member whose id is known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +51,37 @@ pub(super) enum JobVerdict {
 
 impl<R: Records> Model<R> {
     /// Returns whether a job may be taken that is known here or not.
-    pub(super) fn is_believed_job(&self, from: Node, record: &Record) -> bool {
+    pub(super) fn is_believed_job(&mut self, from: Node, record: &Record, now: Moment) -> bool {
         let author = record.stamp.node;
-        // Of an id that this member may still use. What was lost with a disk is older than the present run.
-        let minute = |wall: u64| u32::try_from(wall / 60_000).unwrap_or(u32::MAX);
-        let invented = author == self.node
-            && record.key.minute() >= self.began.map(minute)
-            && self.current(record.class(), &record.key).is_none();
         // Nobody keeps returns of others from being stored.
         let silences = matches!(record.content, Content::Job { nocache: true, .. })
             && (from != author || self.publisher(&record.key).is_some_and(|node| node != author));
-        !invented && !silences
+        !silences && (author != self.node || self.takes_retold(record, now))
+    }
+
+    /// Returns whether a job is taken that this member is said to have published.
+    fn takes_retold(&mut self, record: &Record, now: Moment) -> bool {
+        let minute = |wall: u64| u32::try_from(wall / 60_000).unwrap_or(u32::MAX);
+        let may_be_used = record.key.minute() >= self.began.map(minute);
+        if !may_be_used || self.current(record.class(), &record.key).is_some() {
+            return true;
+        }
+        let has_room = self.retold.has_room(minute(now.wall));
+        if has_room {
+            self.retold.0.insert(record.key.clone());
+        }
+        has_room
+    }
+
+    /// Returns whether records have a job as this member published it.
+    pub fn has_published(&self, key: &Key) -> bool {
+        let job = self.current(Class::Job, key);
+        job.is_some_and(|job| self.is_of_this_member(&job) && job.content.is_published())
+    }
+
+    /// Returns whether this member wrote a job, as far as it knows itself.
+    fn is_of_this_member(&self, job: &Record) -> bool {
+        job.stamp.node == self.node && !self.retold.contains(&job.key)
     }
 
     /// Returns the member that makes job ids like this one.
@@ -72,7 +122,8 @@ impl<R: Records> Model<R> {
     /// minion did.
     pub(super) fn is_own_job(&self, before: &Record, record: &Record) -> bool {
         let elsewhere = before.stamp.node != self.node && self.is_publisher(self.node, &record.key);
-        record.content.is_published() && (elsewhere || !before.content.is_published())
+        let retold = self.retold.contains(&record.key);
+        record.content.is_published() && (elsewhere || retold || !before.content.is_published())
     }
 
     /// Puts a job in the place of another one. Returns whether it says something else.

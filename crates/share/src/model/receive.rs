@@ -114,7 +114,7 @@ impl<R: Records> Model<R> {
         if unknown || self.is_over(&record, age, now) || self.is_job_ahead(&record, now) {
             return Err(Refusal::NotKept);
         }
-        if class == Class::Job && !self.is_believed_job(from, &record) {
+        if class == Class::Job && !self.is_believed_job(from, &record, now) {
             return Err(Refusal::NotKept);
         }
         if class == Class::Job

@@ -86,6 +86,34 @@ fn who_is_faster_than_the_publisher_gains_nothing() {
     assert_eq!(content(&net.hosts[2], "20260225000000003000"), None, "an id of another member");
 }
 
+/// The host has another clock since: it was ahead before, or is behind now.
+#[test]
+fn a_member_that_lost_its_records_gets_its_jobs_back_although_their_ids_are_later_than_its_start() {
+    let mut net = Net::new(2, 1);
+    net.hosts[0].ahead = 50 * MINUTE;
+    net.run(SECOND);
+    let (lost, next) = ("20260225004900000000", "20260225004900000100");
+    net.write(0, lost, load("test.ping"));
+    net.run(SECOND);
+    net.cut(0, 1);
+    net.hosts[0] = Host::new(0, (0..2).map(|number| super::net::welcome(number, Rights::ALL)).collect());
+    net.link(0, 1);
+    net.run(2 * MINUTE);
+    net.check_equal("the lost job");
+    assert_eq!(content(&net.hosts[0], lost), Some(load("test.ping")));
+    // Nobody keeps it from using the ids that it has not used yet.
+    send(&mut net, 1, 0, record(next, 0, 0, load("evil")));
+    assert_eq!(content(&net.hosts[0], next), Some(load("evil")));
+    assert!(!net.hosts[0].model.has_published(&Key::new(next).unwrap()));
+    for fun in ["test.ping", "test.late"] {
+        net.write(0, next, load(fun));
+        net.run(2 * MINUTE);
+        net.check_equal(fun);
+        assert_eq!(content(&net.hosts[1], next), Some(load("test.ping")), "the first counts");
+    }
+    assert!(net.hosts[0].model.has_published(&Key::new(next).unwrap()));
+}
+
 #[test]
 fn a_job_under_an_id_that_an_operator_chose_is_shared() {
     let mut net = Net::new(3, 1);
