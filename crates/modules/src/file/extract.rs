@@ -9,6 +9,7 @@ use value::{Map, Value, map};
 
 use super::address::{self, VALID, redacted};
 use super::signature::Signature;
+use super::spec::Origin;
 use crate::fileclient::Web;
 use crate::text;
 
@@ -157,41 +158,22 @@ fn read_list(path: &Path) -> Result<String> {
     Ok(text::decode(&bytes))
 }
 
-/// The criteria for finding the checksum of a source.
-#[derive(Clone, Debug)]
-pub struct SourceHash<'a> {
-    /// The file on this machine.
-    pub file_name: &'a str,
-    /// Its source.
-    pub source: &'a str,
-    /// A sum, `kind=sum`, or the address of a list of sums.
-    pub hash: &'a Value,
-    /// The name the file has in the list.
-    pub name: Option<&'a str>,
-    /// The environment of the list.
-    pub saltenv: &'a str,
-    /// The list's signature.
-    pub signature: &'a Signature,
-    /// The settings for a download from the web.
-    pub web: Web,
-}
-
-/// Finds the checksum a source should have.
+/// Finds the checksum that the source of a file should have.
 ///
 /// # Errors
 /// When there is none, or it is not a checksum.
-pub fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
-    let hash = asked.hash.as_str().ok_or_else(|| invalid(&asked.hash.to_string()))?;
+pub fn source_sum(ctx: &Context, file_name: &str, origin: &Origin) -> Result<Sum> {
+    let hash = origin.source_hash.as_str().ok_or_else(|| invalid(&origin.source_hash.to_string()))?;
     let scheme = address::parse(hash).scheme;
     let place = if hash.starts_with('/') {
         Some(Path::new(hash).to_owned())
     } else if VALID.contains(&scheme) {
-        let found = crate::fileclient::cache_hashed(ctx, hash, asked.saltenv, None, asked.web)?;
+        let found = crate::fileclient::cache_hashed(ctx, hash, &origin.saltenv, None, origin.web)?;
         let missing = || Error::execution(format!("Source hash file {} not found", redacted(hash)));
         let found = found.ok_or_else(missing)?;
         // Before the list is read: nothing in it counts until its signature does.
-        if asked.signature.is_of_list() {
-            asked.signature.check(ctx, &found, asked.saltenv)?;
+        if origin.signature.is_of_list() {
+            origin.signature.check(ctx, &found, &origin.saltenv)?;
         }
         Some(found)
     // Anything else with a scheme is a mistake, not a checksum.
@@ -202,8 +184,8 @@ pub fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
     };
     let sum = match place {
         Some(place) => {
-            let looked =
-                Looked { kind: "", file_name: asked.file_name, source: asked.source, source_hash_name: asked.name };
+            let (source, name) = (origin.source.to_string(), origin.source_hash_name.as_deref());
+            let looked = Looked { kind: "", file_name, source: &source, source_hash_name: name };
             find(&read_list(&place)?, &looked).ok_or_else(|| invalid(hash))?
         }
         None => given_sum(hash)?,
@@ -279,26 +261,24 @@ pub fn get_source_sum(
     #[default(Value::Null)] gnupghome: Value,
     #[default("gpg")] sig_backend: String,
 ) -> Result<Map> {
-    let signature = Signature {
-        file: Value::Null,
-        list: source_hash_sig,
-        signed_by_any,
-        signed_by_all,
-        keyring,
-        gnupghome,
-        backend: sig_backend,
-    };
-    let (file_name, source) = (file_name.to_string(), source.to_string());
-    let asked = SourceHash {
-        file_name: &file_name,
-        source: &source,
-        hash: &source_hash,
-        name: source_hash_name.as_deref(),
-        saltenv: &saltenv,
-        signature: &signature,
+    let origin = Origin {
+        source: source.to_string().into(),
+        source_hash,
+        source_hash_name,
+        saltenv,
+        skip_verify: false,
         web: Web { verify_ssl, ..Web::default() },
+        signature: Signature {
+            signature: Value::Null,
+            source_hash_sig,
+            signed_by_any,
+            signed_by_all,
+            keyring,
+            gnupghome,
+            sig_backend,
+        },
     };
-    let sum = source_sum(ctx, &asked)?;
+    let sum = source_sum(ctx, &file_name.to_string(), &origin)?;
     Ok(map! { "hsum" => sum.digits, "hash_type" => sum.kind })
 }
 

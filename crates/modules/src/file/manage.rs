@@ -8,76 +8,23 @@ use value::{Map, Value};
 use super::diff::{self, Ignore, Show};
 use super::encode::Encoding;
 use super::extract::Sum;
-use super::managed::{self, given_contents};
+use super::managed::{self, Fetched};
 use super::perms::{self, DesiredPerms, Report, normalize_mode};
 use super::selinux::Selinux;
 use super::signature::Signature;
+use super::spec::{FileSpec, Origin, TemplateSpec, text};
 use super::store::{self, Content, Keep};
 use super::{address, content, hash, paths, sources, tree};
 use crate::fileclient::Web;
-
-/// The wanted state of a file.
-#[derive(Clone, Debug, Default)]
-pub struct FileSpec {
-    /// The file.
-    pub name: String,
-    /// The local path of its content; empty if it is to be fetched.
-    pub place: String,
-    /// The address of its content.
-    pub source: Option<String>,
-    /// The checksum of its content.
-    pub sum: Option<Sum>,
-    /// Owner.
-    pub user: Value,
-    /// Group.
-    pub group: Value,
-    /// Permissions.
-    pub mode: Value,
-    /// Attributes.
-    pub attrs: Option<String>,
-    /// The environment of the source.
-    pub saltenv: String,
-    /// The backup mode: where the old file is kept.
-    pub backup: Value,
-    /// Creates missing directories.
-    pub makedirs: bool,
-    /// Shows the difference.
-    pub show_changes: bool,
-    /// The content, instead of a source: text or bytes.
-    pub contents: Value,
-    /// Permissions of directories that are created.
-    pub dir_mode: Value,
-    /// Follows links.
-    pub follow_symlinks: bool,
-    /// Skips the check of the checksum.
-    pub skip_verify: bool,
-    /// Takes over the permissions of the source.
-    pub keep_mode: bool,
-    /// The encoding of text.
-    pub encoding: Option<String>,
-    /// The treatment of characters that the encoding lacks.
-    pub encoding_errors: String,
-    /// SELinux context.
-    pub selinux: Selinux,
-    /// The settings for a download from the web.
-    pub web: Web,
-    /// Signatures.
-    pub signature: Signature,
-    /// Differences that do not count.
-    pub ignore: Ignore,
-    /// Shows the whole content of a new file.
-    pub new_file_diff: bool,
-}
 
 /// The report of a run that ended early.
 type Stop = Box<Report>;
 
 /// Brings a file into the wanted state, or in test mode reports what would change.
-pub fn manage(ctx: &Context, order: FileSpec, report: Option<Report>) -> Result<Report> {
-    let mut order = order;
-    order.name = paths::expand_user(&order.name);
-    let report = report.unwrap_or_else(|| Report::new(order.name.as_str()));
-    let mut work = Work { ctx, order, report, counts: false };
+pub fn manage(ctx: &Context, spec: &FileSpec, fetched: Fetched, report: Option<Report>) -> Result<Report> {
+    let name = paths::expand_user(&spec.name);
+    let report = report.unwrap_or_else(|| Report::new(name.as_str()));
+    let mut work = Work { ctx, spec, name, mode: spec.mode.clone(), fetched, report, counts: false };
     match work.run()? {
         Ok(()) => Ok(work.report),
         Err(stopped) => Ok(*stopped),
@@ -86,7 +33,12 @@ pub fn manage(ctx: &Context, order: FileSpec, report: Option<Report>) -> Result<
 
 struct Work<'a> {
     ctx: &'a Context,
-    order: FileSpec,
+    spec: &'a FileSpec,
+    /// The path, with the home directory in place of `~`.
+    name: String,
+    /// Permissions: those of the spec, of the source, or of any new file.
+    mode: Value,
+    fetched: Fetched,
     report: Report,
     /// Set when the difference counts, after everything ignored is left out.
     counts: bool,
@@ -98,61 +50,61 @@ impl Work<'_> {
     }
 
     fn run(&mut self) -> Result<std::result::Result<(), Stop>> {
-        if let Some(sum) = &mut self.order.sum {
+        if let Some(sum) = &mut self.fetched.sum {
             // People paste checksums in capitals; ours are compared as text.
             sum.digits = sum.digits.to_lowercase();
         }
-        if let Some(source) = self.order.source.clone() {
-            if let Err(stop) = self.fetch(&source)? {
+        if let Some(source) = self.spec.origin.address() {
+            if let Err(stop) = self.fetch(source)? {
                 return Ok(Err(stop));
             }
             // The mode of the source replaces the one of the state, as in Salt.
-            if self.order.keep_mode {
-                let kept = managed::kept_mode(self.ctx, &source, &self.order.saltenv);
-                self.order.mode = kept.unwrap_or(std::mem::take(&mut self.order.mode));
+            if self.spec.keep_mode
+                && let Some(kept) = managed::kept_mode(self.ctx, source, &self.spec.origin.saltenv)
+            {
+                self.mode = kept;
             }
         }
-        let place = Path::new(&self.order.name);
+        let place = Path::new(&self.name);
         // A link that leads nowhere counts as present, as in Salt.
         let done = if place.is_file() || place.is_symlink() { self.change()? } else { self.make()? };
         // A rendered template is a temporary file and may hold secrets; a file of the cache stays.
-        store::clean(&self.order.place);
+        store::clean(&self.fetched.place);
         Ok(done)
     }
 
     /// Fetches the source, unless it is local already.
     fn fetch(&mut self, source: &str) -> Result<std::result::Result<(), Stop>> {
-        if !self.order.place.is_empty() {
+        if !self.fetched.place.is_empty() {
             return Ok(Ok(()));
         }
-        let found = crate::fileclient::cache_hashed(self.ctx, source, &self.order.saltenv, None, self.order.web)?;
+        let found =
+            crate::fileclient::cache_hashed(self.ctx, source, &self.spec.origin.saltenv, None, self.spec.origin.web)?;
         let Some(found) = found else { return Ok(Err(self.stop(format!("Source file '{source}' not found")))) };
-        self.order.place = found.to_string_lossy().into_owned();
+        self.fetched.place = found.to_string_lossy().into_owned();
         let default = self.ctx.opt_str("hash_type").unwrap_or("sha256").to_owned();
-        let kind = self.order.sum.as_ref().map_or(default, |sum| sum.kind.clone());
-        let digits = hash::of_file(&self.order.place, &kind)?;
-        self.order.sum = Some(Sum { kind, digits });
+        let kind = self.fetched.sum.as_ref().map_or(default, |sum| sum.kind.clone());
+        let digits = hash::of_file(&self.fetched.place, &kind)?;
+        self.fetched.sum = Some(Sum { kind, digits });
         Ok(Ok(()))
     }
 
     /// Returns the given content as bytes.
     fn contents(&self) -> Result<Option<Vec<u8>>> {
-        match (&self.order.contents, &self.order.encoding) {
-            (Value::Null, _) => Ok(None),
-            (Value::Str(text), Some(name)) => {
-                Encoding::named(name)?.encode(text, &self.order.encoding_errors).map(Some)
-            }
-            (other, _) => Ok(given_contents(other)),
+        match (&self.spec.contents, &self.spec.encoding) {
+            (Value::Str(text), Some(name)) => Encoding::named(name)?.encode(text, &self.spec.encoding_errors).map(Some),
+            _ => Ok(self.spec.given_contents()),
         }
     }
 
     /// Checks the checksum and the signature of the fetched content.
     fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
-        let order = &self.order;
+        let origin = &self.spec.origin;
         // A file from the master was compared with its own checksum when it was fetched.
-        let foreign = order.source.as_deref().is_some_and(|source| address::parse(source).scheme != "salt");
-        if let Some(sum) = order.sum.as_ref().filter(|_| foreign && !order.skip_verify && !order.web.use_etag) {
-            let actual = hash::of_file(&order.place, &sum.kind)?;
+        let foreign = origin.address().is_some_and(|source| address::parse(source).scheme != "salt");
+        if let Some(sum) = self.fetched.sum.as_ref().filter(|_| foreign && !origin.skip_verify && !origin.web.use_etag)
+        {
+            let actual = hash::of_file(&self.fetched.place, &sum.kind)?;
             if actual != sum.digits {
                 let hint = if hint {
                     ". If the 'source_hash' value refers to a remote file with multiple possible matches, then it may \
@@ -166,33 +118,33 @@ impl Work<'_> {
                 ))));
             }
         }
-        match order.signature.check_file(self.ctx, Path::new(&order.place), &order.saltenv) {
+        match origin.signature.check_file(self.ctx, Path::new(&self.fetched.place), &origin.saltenv) {
             Ok(()) => Ok(Ok(())),
             Err(error) => Ok(Err(self.stop(format!("Failed checking new file's signature: {error}")))),
         }
     }
 
     fn show(&self, hidden: bool, template: bool) -> Show {
-        Show { names: None, hidden, template, ignore: self.order.ignore.clone() }
+        Show { names: None, hidden, template, ignore: self.spec.ignore.clone() }
     }
 
     fn keep(&self) -> Keep {
-        Keep::of(self.ctx, &self.order.backup)
+        Keep::of(self.ctx, &self.spec.backup)
     }
 
     fn commit(&self, content: Content<'_>, dest: &str) -> Result<std::result::Result<(), Stop>> {
         let done = store::commit(self.ctx, content, Path::new(dest), &self.keep())?;
         Ok(done.map_err(|error| {
-            store::clean(&self.order.place);
+            store::clean(&self.fetched.place);
             self.stop(format!("Failed to commit change: {error}"))
         }))
     }
 
     /// Changes an existing file.
     fn change(&mut self) -> Result<std::result::Result<(), Stop>> {
-        let real = store::behind(&self.order.name, self.order.follow_symlinks);
-        let unfollowed = !self.order.follow_symlinks && Path::new(&real).is_symlink();
-        if self.order.source.is_some()
+        let real = store::behind(&self.name, self.spec.follow_symlinks);
+        let unfollowed = !self.spec.follow_symlinks && Path::new(&real).is_symlink();
+        if self.spec.origin.address().is_some()
             && let Err(stop) = self.change_from_source(&real, unfollowed)?
         {
             return Ok(Err(stop));
@@ -202,17 +154,17 @@ impl Work<'_> {
         {
             return Ok(Err(stop));
         }
-        if Path::new(&self.order.name).is_symlink()
-            && !self.order.follow_symlinks
+        if Path::new(&self.name).is_symlink()
+            && !self.spec.follow_symlinks
             && let Err(stop) = self.replace_link()?
         {
             return Ok(Err(stop));
         }
-        self.apply(self.order.follow_symlinks)?;
-        let name = self.order.name.clone();
+        self.apply(self.spec.follow_symlinks)?;
+        let name = self.name.clone();
         if !self.report.changes.is_empty() {
             self.report.comment = format!("File {name} updated").into();
-            if self.order.ignore.any() && !self.counts {
+            if self.spec.ignore.any() && !self.counts {
                 self.report.more.insert("skip_req", true);
             }
         } else if self.report.result == Some(true) {
@@ -222,22 +174,22 @@ impl Work<'_> {
     }
 
     fn change_from_source(&mut self, real: &str, unfollowed: bool) -> Result<std::result::Result<(), Stop>> {
-        let kind = self.order.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str());
+        let kind = self.fetched.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str());
         // A link that is to become a file differs in any case, whatever its target holds.
         let here = if unfollowed { None } else { Some(hash::of_file(real, kind)?) };
-        if here.is_some() && here.as_deref() == self.order.sum.as_ref().map(|sum| sum.digits.as_str()) {
+        if here.is_some() && here.as_deref() == self.fetched.sum.as_ref().map(|sum| sum.digits.as_str()) {
             return Ok(Ok(()));
         }
-        let source = self.order.source.clone().unwrap_or_default();
-        if let Err(stop) = self.verify(&source, true)? {
+        let source = self.spec.origin.address().unwrap_or_default();
+        if let Err(stop) = self.verify(source, true)? {
             return Ok(Err(stop));
         }
         if diff::is_obfuscated(self.ctx) {
             self.report.changes.insert("diff", "<Obfuscated Template>");
-        } else if !self.order.show_changes {
+        } else if !self.spec.show_changes {
             self.report.changes.insert("diff", "<show_changes=False>");
         } else {
-            match diff::of_files(self.ctx, Path::new(real), Path::new(&self.order.place), &self.show(false, false)) {
+            match diff::of_files(self.ctx, Path::new(real), Path::new(&self.fetched.place), &self.show(false, false)) {
                 Ok(found) => {
                     self.counts |= found.counts;
                     if !found.text.is_empty() {
@@ -248,14 +200,13 @@ impl Work<'_> {
                 Err(error) => drop(self.report.changes.insert("diff", error.to_string())),
             }
         }
-        let place = self.order.place.clone();
-        self.commit(Content::Of(Path::new(&place)), real)
+        self.commit(Content::Of(Path::new(&self.fetched.place)), real)
     }
 
     fn change_from_contents(&mut self, real: &str, contents: &[u8]) -> Result<std::result::Result<(), Stop>> {
         let text = match diff::content(Path::new(real)) {
             Ok(old) => {
-                let found = diff::of_contents(self.ctx, &old, contents, &self.show(!self.order.show_changes, true));
+                let found = diff::of_contents(self.ctx, &old, contents, &self.show(!self.spec.show_changes, true));
                 self.counts |= found.counts;
                 found.text
             }
@@ -274,16 +225,15 @@ impl Work<'_> {
 
     /// Replaces a link that is not to be followed by a file.
     fn replace_link(&mut self) -> Result<std::result::Result<(), Stop>> {
-        let name = self.order.name.clone();
-        if self.order.place.is_empty() {
-            let missing = self.order.source.as_deref().unwrap_or("None");
+        let name = self.name.clone();
+        if self.fetched.place.is_empty() {
+            let missing = self.spec.origin.address().unwrap_or("None");
             return Ok(Err(self.stop(format!("Source file '{missing}' not found"))));
         }
         if let Err(stop) = self.verify(&name, false)? {
             return Ok(Err(stop));
         }
-        let place = self.order.place.clone();
-        if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name)? {
+        if let Err(stop) = self.commit(Content::Of(Path::new(&self.fetched.place)), &name)? {
             return Ok(Err(stop));
         }
         self.report.changes.insert("diff", "Replace symbolic link with regular file");
@@ -291,65 +241,56 @@ impl Work<'_> {
     }
 
     fn apply(&mut self, follow_symlinks: bool) -> Result<()> {
-        let order = &self.order;
-        let wanted = DesiredPerms {
-            user: order.user.clone(),
-            group: order.group.clone(),
-            mode: normalize_mode(&order.mode),
-            attrs: order.attrs.clone(),
-            follow_symlinks,
-            selinux: order.selinux.clone(),
-        };
+        let wanted = DesiredPerms { mode: normalize_mode(&self.mode), follow_symlinks, ..self.spec.perms() };
         let report = self.report.clone();
-        self.report = perms::enforce(self.ctx, &order.name, Some(report), &wanted)?.0;
+        self.report = perms::enforce(self.ctx, &self.name, Some(report), &wanted)?.0;
         Ok(())
     }
 
     /// Creates a new file.
     fn make(&mut self) -> Result<std::result::Result<(), Stop>> {
-        let name = self.order.name.clone();
+        let name = self.name.clone();
         let contents = self.contents()?;
-        if self.order.source.is_some() {
+        if self.spec.origin.address().is_some() {
             if let Err(stop) = self.verify(&name, false)? {
                 return Ok(Err(stop));
             }
             self.report.changes.insert("diff", "New file");
-            if self.order.new_file_diff {
-                let new = diff::content(Path::new(&self.order.place))?;
+            if self.spec.new_file_diff {
+                let new = diff::content(Path::new(&self.fetched.place))?;
                 let found = diff::of_contents(self.ctx, b"", &new, &Show::default());
                 self.report.changes.insert("diff", found.text);
             }
         }
         if !Path::new(paths::split(&name).0).is_dir() {
-            if !self.order.makedirs {
+            if !self.spec.makedirs {
                 // Nothing was made, so no change may be reported.
                 self.report.changes.remove("diff");
-                store::clean(&self.order.place);
+                store::clean(&self.fetched.place);
                 return Ok(Err(self.stop("Parent directory not present")));
             }
             self.make_directories(&name)?;
         }
         // The file is created empty first, so that a state without contents has something to set a mode on.
-        if self.order.source.is_none() && !self.ctx.is_test() {
+        if self.spec.origin.address().is_none() && !self.ctx.is_test() {
             self.touch(&name, contents.is_some())?;
         }
         if let Some(contents) = &contents {
-            if self.order.new_file_diff && self.report.changes.get_str("diff") == Some("New file") {
+            if self.spec.new_file_diff && self.report.changes.get_str("diff") == Some("New file") {
                 let found = diff::of_contents(self.ctx, b"", contents, &Show::default());
                 self.report.changes.insert("diff", found.text);
             }
             if let Err(stop) = self.commit(Content::Bytes(contents), &name)? {
                 return Ok(Err(stop));
             }
-        } else if !self.order.place.is_empty() {
-            let place = self.order.place.clone();
-            if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name)? {
-                return Ok(Err(stop));
-            }
+        } else if !self.fetched.place.is_empty()
+            && let Err(stop) = self.commit(Content::Of(Path::new(&self.fetched.place)), &name)?
+        {
+            return Ok(Err(stop));
         }
-        if self.order.mode.is_null() {
+        if self.mode.is_null() {
             // The temporary file was made for its owner alone; a new file gets what any program would give it.
-            self.order.mode = format!("{:04o}", 0o666 & !current_umask()).into();
+            self.mode = format!("{:04o}", 0o666 & !current_umask()).into();
         }
         self.apply(false)?;
         self.say_made(&name);
@@ -366,14 +307,14 @@ impl Work<'_> {
         } else if self.report.changes.is_empty() && self.report.result == Some(true) {
             self.report.comment = format!("File {name} is in the correct state").into();
         }
-        if self.order.ignore.any() && !self.report.changes.is_empty() && !self.counts {
+        if self.spec.ignore.any() && !self.report.changes.is_empty() && !self.counts {
             self.report.more.insert("skip_req", true);
         }
     }
 
     fn touch(&mut self, name: &str, filled: bool) -> Result<()> {
         // A file that will hold a secret is never readable for others.
-        if self.order.mode.truthy() {
+        if self.mode.truthy() {
             use std::os::unix::fs::OpenOptionsExt;
             let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(name);
             opened.map_err(|error| super::os_error(&error, name))?;
@@ -389,8 +330,8 @@ impl Work<'_> {
     }
 
     fn make_directories(&self, name: &str) -> Result<()> {
-        let mode = directory_mode(&self.order.dir_mode, &self.order.mode);
-        tree::make_parents(name, &self.order.user, &self.order.group, &mode)
+        let mode = directory_mode(&self.spec.dir_mode, &self.mode);
+        tree::make_parents(name, &self.spec.user, &self.spec.group, &mode)
     }
 }
 
@@ -471,43 +412,39 @@ pub fn manage_file(
 ) -> Result<Map> {
     // The content was rendered before; Salt takes these arguments for the sake of its callers.
     let _ = (template, kwargs);
-    let text = |value: &Value| Some(value).filter(|value| value.truthy()).map(Value::to_string);
-    let report = ret.into_map().filter(|map| !map.is_empty()).map(Report::from_map);
-    let order = FileSpec {
+    let signature =
+        Signature { signature, source_hash_sig, signed_by_any, signed_by_all, keyring, gnupghome, sig_backend };
+    let origin = Origin {
+        skip_verify,
+        web: Web { verify_ssl, use_etag },
+        signature,
+        ..Origin::read(&source, Value::Null, &Value::Null, sources::environment(&saltenv))
+    };
+    let spec = FileSpec {
         name,
-        place: text(&sfn).unwrap_or_default(),
-        source: text(&source),
-        sum: Sum::from_value(&source_sum),
+        origin,
+        template: TemplateSpec::default(),
+        contents,
+        encoding,
+        encoding_errors,
         user,
         group,
         mode,
-        attrs: text(&attrs),
-        saltenv: sources::environment(&saltenv),
+        keep_mode,
+        attrs: text(&attrs).into(),
+        selinux: Selinux { user: seuser, role: serole, kind: setype, range: serange },
+        follow_symlinks,
         backup,
         makedirs,
-        show_changes,
-        contents,
         dir_mode,
-        follow_symlinks,
-        skip_verify,
-        keep_mode,
-        encoding,
-        encoding_errors,
-        selinux: Selinux { user: seuser, role: serole, kind: setype, range: serange },
-        web: Web { verify_ssl, use_etag },
-        signature: Signature {
-            file: signature,
-            list: source_hash_sig,
-            signed_by_any,
-            signed_by_all,
-            keyring,
-            gnupghome,
-            backend: sig_backend,
-        },
+        show_changes,
         ignore: Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters),
         new_file_diff,
     };
-    manage(ctx, order, report).map(Map::from)
+    let fetched =
+        Fetched { place: text(&sfn).unwrap_or_default(), sum: Sum::from_value(&source_sum), trouble: String::new() };
+    let report = ret.into_map().filter(|map| !map.is_empty()).map(Report::from_map);
+    manage(ctx, &spec, fetched, report).map(Map::from)
 }
 
 #[cfg(test)]

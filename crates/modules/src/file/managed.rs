@@ -1,56 +1,19 @@
 //! The source of a managed file's content, and the pending changes.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use exec::{Context, Error, Result};
 use value::{Map, Value, map};
 
 use super::address::{self, redacted};
-use super::diff::{self, Ignore, Show};
-use super::extract::{SourceHash, Sum, source_sum};
+use super::diff::{self, Show};
+use super::extract::{Sum, source_sum};
 use super::perms::{is_one, normalize_mode};
 use super::selinux::Selinux;
-use super::signature::Signature;
+use super::spec::{FileSpec, Origin};
 use super::{attrs, facts, hash, store, template};
-use crate::fileclient::Web;
 use crate::text;
-
-/// The source of a file's content.
-#[derive(Clone, Debug, Default)]
-pub struct SourceRequest {
-    /// The file.
-    pub name: String,
-    /// The engine that renders the source, if one does.
-    pub template: Option<String>,
-    /// The address of the content.
-    pub source: Option<String>,
-    /// Its checksum, or the address of a list of checksums.
-    pub source_hash: Value,
-    /// The name it has in a list of checksums.
-    pub source_hash_name: Option<String>,
-    /// For the template.
-    pub user: Value,
-    /// For the template.
-    pub group: Value,
-    /// For the template.
-    pub mode: Value,
-    /// For the template.
-    pub attrs: Value,
-    /// The environment of the source.
-    pub saltenv: String,
-    /// The variables of the template.
-    pub context: Option<Map>,
-    /// The variables that the context does not define.
-    pub defaults: Option<Map>,
-    /// Skips the check of the checksum.
-    pub skip_verify: bool,
-    /// The settings for a download from the web.
-    pub web: Web,
-    /// Signatures.
-    pub signature: Signature,
-    /// Additional arguments, which the template sees.
-    pub more: Map,
-}
 
 /// The content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,10 +33,8 @@ impl Fetched {
 }
 
 /// Finds the content of a file: fetches and renders its source.
-pub fn fetch(ctx: &Context, asked: &SourceRequest) -> Result<Fetched> {
-    let Some(source) = asked.source.as_deref().filter(|source| !source.is_empty()) else {
-        return Ok(Fetched::default());
-    };
+pub fn fetch(ctx: &Context, spec: &FileSpec) -> Result<Fetched> {
+    let Some(source) = spec.origin.address() else { return Ok(Fetched::default()) };
     let parsed = address::parse(source);
     // `C:` and other words before a colon are part of a path.
     let scheme = if address::VALID.contains(&parsed.scheme) { parsed.scheme } else { "" };
@@ -86,28 +47,28 @@ pub fn fetch(ctx: &Context, asked: &SourceRequest) -> Result<Fetched> {
     if matches!(scheme, "" | "file") && !Path::new(&place).exists() {
         return Ok(Fetched::trouble("", format!("Local file source {place} does not exist")));
     }
-    let sum = match wanted_sum(ctx, asked, source, scheme, &place)? {
+    let sum = match wanted_sum(ctx, spec, source, scheme, &place)? {
         Ok(sum) => sum,
         Err(trouble) => return Ok(Fetched::trouble("", trouble)),
     };
     // A file of the master is only fetched when the sums differ, which the caller finds out.
-    if asked.template.is_none() && !address::REMOTE.contains(&scheme) {
+    if spec.template.engine.is_none() && !address::REMOTE.contains(&scheme) {
         return Ok(Fetched { place, sum, trouble: String::new() });
     }
     let mut fetched = Fetched { place: String::new(), sum, trouble: String::new() };
     std::mem::swap(&mut fetched.place, &mut place);
-    if let Err(trouble) = into_cache(ctx, asked, source, &mut fetched)? {
+    if let Err(trouble) = into_cache(ctx, &spec.origin, source, &mut fetched)? {
         return Ok(Fetched::trouble("", trouble));
     }
     if fetched.place.is_empty() || !Path::new(&fetched.place).exists() {
         return Ok(Fetched::trouble(&fetched.place, format!("Source file '{}' not found", redacted(source))));
     }
     // A template that overwrites itself could only be rendered once.
-    if fetched.place == asked.name {
+    if fetched.place == spec.name {
         return Err(Error::invocation("Source file cannot be the same as destination"));
     }
-    match asked.template.as_deref() {
-        Some(engine) => rendered(ctx, asked, engine, fetched),
+    match spec.template.engine.as_deref() {
+        Some(engine) => rendered(ctx, spec, engine, fetched),
         None => Ok(fetched),
     }
 }
@@ -115,43 +76,35 @@ pub fn fetch(ctx: &Context, asked: &SourceRequest) -> Result<Fetched> {
 /// Returns the checksum the content should have, or why it cannot be determined.
 fn wanted_sum(
     ctx: &Context,
-    asked: &SourceRequest,
+    spec: &FileSpec,
     source: &str,
     scheme: &str,
     place: &str,
 ) -> Result<std::result::Result<Option<Sum>, String>> {
     let here = |path: &str| Ok::<_, Error>(Some(Sum { kind: "sha256".into(), digits: hash::of_file(path, "sha256")? }));
+    let origin = &spec.origin;
     if scheme == "salt" {
         // The master returns the checksum without sending the file.
-        let found = crate::fileclient::within(ctx, crate::fileclient::client(ctx)?.hash_file(source, &asked.saltenv))?;
+        let found = crate::fileclient::within(ctx, crate::fileclient::client(ctx)?.hash_file(source, &origin.saltenv))?;
         let sum = found.as_ref().and_then(|map| Sum::from_value(&map.clone().into()));
-        let missing = || format!("Source file {source} not found in saltenv '{}'", asked.saltenv);
+        let missing = || format!("Source file {source} not found in saltenv '{}'", origin.saltenv);
         return Ok(sum.map(Some).ok_or_else(missing));
     }
-    if !asked.source_hash.truthy() && matches!(scheme, "" | "file") {
+    if !origin.source_hash.truthy() && matches!(scheme, "" | "file") {
         return here(place).map(Ok);
     }
-    if asked.skip_verify {
+    if origin.skip_verify {
         return Ok(Ok(None));
     }
-    if !asked.source_hash.truthy() {
+    if !origin.source_hash.truthy() {
         let trouble = format!(
             "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify to True",
             redacted(source)
         );
         // With `use_etag` the server decides whether the file has changed, so a sum is not needed.
-        return Ok(if asked.web.use_etag { Ok(None) } else { Err(trouble) });
+        return Ok(if origin.web.use_etag { Ok(None) } else { Err(trouble) });
     }
-    let looked = SourceHash {
-        file_name: &asked.name,
-        source,
-        hash: &asked.source_hash,
-        name: asked.source_hash_name.as_deref(),
-        saltenv: &asked.saltenv,
-        signature: &asked.signature,
-        web: asked.web,
-    };
-    match source_sum(ctx, &looked) {
+    match source_sum(ctx, &spec.name, origin) {
         Ok(sum) => Ok(Ok(Some(sum))),
         // A wrong hash is a result of the state; other errors are failures of the call.
         Err(error @ Error::Execution(_)) => Ok(Err(format!("Unable to manage file: {error}"))),
@@ -162,20 +115,20 @@ fn wanted_sum(
 /// Fetches the source into the cache; a local path that is known already is kept.
 fn into_cache(
     ctx: &Context,
-    asked: &SourceRequest,
+    origin: &Origin,
     source: &str,
     fetched: &mut Fetched,
 ) -> Result<std::result::Result<(), String>> {
-    let cached = crate::fileclient::client(ctx)?.is_cached(source, &asked.saltenv);
+    let cached = crate::fileclient::client(ctx)?.is_cached(source, &origin.saltenv);
     let mut again = false;
-    if let Some(cached) = cached.filter(|_| asked.source_hash.truthy() || asked.skip_verify || asked.web.use_etag) {
+    if let Some(cached) = cached.filter(|_| origin.source_hash.truthy() || origin.skip_verify || origin.web.use_etag) {
         let kind = fetched.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str()).to_owned();
         let digits = hash::of_file(&cached, &kind)?;
         // The cached file is good enough, since no check is wanted.
-        if asked.skip_verify {
+        if origin.skip_verify {
             fetched.place = cached;
             fetched.sum = Some(Sum { kind, digits });
-        } else if asked.web.use_etag || fetched.sum.as_ref().is_none_or(|sum| sum.digits != digits) {
+        } else if origin.web.use_etag || fetched.sum.as_ref().is_none_or(|sum| sum.digits != digits) {
             again = true;
         } else {
             fetched.place = cached;
@@ -185,7 +138,7 @@ fn into_cache(
         return Ok(Ok(()));
     }
     let digits = fetched.sum.as_ref().map(|sum| sum.digits.clone());
-    match crate::fileclient::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref(), asked.web) {
+    match crate::fileclient::cache_hashed(ctx, source, &origin.saltenv, digits.as_deref(), origin.web) {
         Ok(found) => {
             fetched.place = found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
             Ok(Ok(()))
@@ -194,21 +147,21 @@ fn into_cache(
     }
 }
 
-fn rendered(ctx: &Context, asked: &SourceRequest, engine: &str, fetched: Fetched) -> Result<Fetched> {
-    let mut context = asked.defaults.clone().unwrap_or_default();
+fn rendered(ctx: &Context, spec: &FileSpec, engine: &str, fetched: Fetched) -> Result<Fetched> {
+    let mut context = spec.template.defaults.clone();
     // The context wins over the defaults.
-    context.update(asked.context.clone().unwrap_or_default());
+    context.update(spec.template.context.clone());
     let mut known = map! {
-        "name" => asked.name.as_str(), "source" => asked.source.clone(), "user" => asked.user.clone(),
-        "group" => asked.group.clone(), "mode" => asked.mode.clone(), "attrs" => asked.attrs.clone(),
+        "name" => spec.name.as_str(), "source" => spec.origin.address(), "user" => spec.user.clone(),
+        "group" => spec.group.clone(), "mode" => spec.mode.clone(), "attrs" => spec.attrs.clone(),
     };
     // Additional arguments of the state can be used in the template, as in Salt.
-    known.update(asked.more.clone());
+    known.update(spec.template.more.clone());
     // As in Salt, a binary file is not a template and is managed as it is.
     if text::is_binary_file(&fetched.place) {
         return Ok(fetched);
     }
-    let order = template::RenderArgs { engine, saltenv: &asked.saltenv, context, known };
+    let order = template::RenderArgs { engine, saltenv: &spec.origin.saltenv, context, known };
     match template::file(ctx, Path::new(&fetched.place), order)? {
         Ok(text) => {
             let place = store::temporary(text.as_bytes()).and_then(|path| path.keep().map_err(|error| error.error));
@@ -226,65 +179,28 @@ fn rendered(ctx: &Context, asked: &SourceRequest, engine: &str, fetched: Fetched
     }
 }
 
-/// The wanted state of a file, for reporting what would change.
-#[derive(Clone, Debug, Default)]
-pub struct DesiredFile {
-    /// The file.
-    pub name: String,
-    /// The path or address of the content.
-    pub place: String,
-    /// The address of the content.
-    pub source: Option<String>,
-    /// The content's checksum.
-    pub sum: Option<Sum>,
-    /// Owner.
-    pub user: Value,
-    /// Group.
-    pub group: Value,
-    /// Permissions.
-    pub mode: Value,
-    /// Attributes.
-    pub attrs: Option<String>,
-    /// The environment of the source.
-    pub saltenv: String,
-    /// The settings for a download from the web.
-    pub web: Web,
-    /// The content itself.
-    pub contents: Option<Vec<u8>>,
-    /// SELinux context.
-    pub selinux: Selinux,
-    /// Follows links.
-    pub follow_symlinks: bool,
-    /// Differences that do not count.
-    pub ignore: Ignore,
-    /// Shows the whole content of a new file.
-    pub new_file_diff: bool,
-}
-
 /// Returns what would change in a file, and whether that counts after everything ignored is left out.
-pub fn changes(ctx: &Context, desired: &DesiredFile) -> Result<(Map, bool)> {
-    let kind = desired.sum.as_ref().map(|sum| sum.kind.as_str());
-    let stats =
-        facts::of(&desired.name, kind.filter(|_| !Path::new(&desired.name).is_dir()), desired.follow_symlinks).ok();
+pub fn changes(ctx: &Context, spec: &FileSpec, fetched: &Fetched) -> Result<(Map, bool)> {
+    let kind = fetched.sum.as_ref().map(|sum| sum.kind.as_str());
+    let stats = facts::of(&spec.name, kind.filter(|_| !Path::new(&spec.name).is_dir()), spec.follow_symlinks).ok();
     let mut changes = Map::new();
     // Without the option a new file is reported by its name alone, and nothing is fetched for a difference.
-    if stats.is_none() && !desired.new_file_diff {
-        changes.insert("newfile", desired.name.as_str());
+    if stats.is_none() && !spec.new_file_diff {
+        changes.insert("newfile", spec.name.as_str());
         return Ok((changes, true));
     }
     let mut counts = false;
     let here = stats.as_ref().and_then(|stats| stats.get_str("sum"));
-    if let Some(sum) = desired.sum.as_ref().filter(|sum| Some(sum.digits.as_str()) != here) {
-        let _ = sum;
-        counts = of_source(ctx, desired, stats.is_some(), &mut changes)?;
+    if fetched.sum.as_ref().is_some_and(|sum| Some(sum.digits.as_str()) != here) {
+        counts = of_source(ctx, spec, fetched, stats.is_some(), &mut changes)?;
     }
-    if let Some(contents) = &desired.contents {
+    if let Some(contents) = spec.given_contents() {
         // A new file is compared with an empty one.
-        let old = if stats.is_some() { diff::content(Path::new(&desired.name)) } else { Ok(Vec::new()) };
-        let show = Show { ignore: desired.ignore.clone(), ..Show::default() };
+        let old = if stats.is_some() { diff::content(Path::new(&spec.name)) } else { Ok(Vec::new()) };
+        let show = Show { ignore: spec.ignore.clone(), ..Show::default() };
         let text = match old {
             Ok(old) => {
-                let found = diff::of_contents(ctx, &old, contents, &show);
+                let found = diff::of_contents(ctx, &old, &contents, &show);
                 counts |= found.counts;
                 found.text
             }
@@ -296,25 +212,25 @@ pub fn changes(ctx: &Context, desired: &DesiredFile) -> Result<(Map, bool)> {
         }
     }
     if let Some(stats) = stats {
-        of_metadata(ctx, desired, &stats, &mut changes)?;
+        of_metadata(ctx, spec, &stats, &mut changes)?;
     }
     Ok((changes, counts))
 }
 
-fn of_source(ctx: &Context, desired: &DesiredFile, exists: bool, changes: &mut Map) -> Result<bool> {
-    let mut place = Some(PathBuf::from(&desired.place)).filter(|place| !place.as_os_str().is_empty());
-    if let Some(source) = desired.source.as_deref().filter(|_| place.is_none()) {
-        let digits = desired.sum.as_ref().map(|sum| sum.digits.as_str());
+fn of_source(ctx: &Context, spec: &FileSpec, fetched: &Fetched, exists: bool, changes: &mut Map) -> Result<bool> {
+    let mut place = Some(PathBuf::from(&fetched.place)).filter(|place| !place.as_os_str().is_empty());
+    if let Some(source) = spec.origin.address().filter(|_| place.is_none()) {
+        let digits = fetched.sum.as_ref().map(|sum| sum.digits.as_str());
         // Only now is the content needed: a difference has to be shown.
-        place = crate::fileclient::cache_hashed(ctx, source, &desired.saltenv, digits, desired.web)?;
+        place = crate::fileclient::cache_hashed(ctx, source, &spec.origin.saltenv, digits, spec.origin.web)?;
     }
     let Some(place) = place else {
         // There is nothing to show without a source, but the file would change.
         changes.insert("sum", "Checksum differs");
         return Ok(false);
     };
-    let show = Show { template: exists, ignore: desired.ignore.clone(), ..Show::default() };
-    let old = if exists { diff::content(Path::new(&desired.name)) } else { Ok(Vec::new()) };
+    let show = Show { template: exists, ignore: spec.ignore.clone(), ..Show::default() };
+    let old = if exists { diff::content(Path::new(&spec.name)) } else { Ok(Vec::new()) };
     let found = old.and_then(|old| Ok(diff::of_contents(ctx, &old, &diff::content(&place)?, &show)));
     match found {
         Ok(found) => {
@@ -328,26 +244,26 @@ fn of_source(ctx: &Context, desired: &DesiredFile, exists: bool, changes: &mut M
     }
 }
 
-fn of_metadata(ctx: &Context, desired: &DesiredFile, stats: &Map, changes: &mut Map) -> Result<()> {
-    for (wanted, name, number) in [(&desired.user, "user", "uid"), (&desired.group, "group", "gid")] {
+fn of_metadata(ctx: &Context, spec: &FileSpec, stats: &Map, changes: &mut Map) -> Result<()> {
+    for (wanted, name, number) in [(&spec.user, "user", "uid"), (&spec.group, "group", "gid")] {
         if !wanted.is_null() && !is_one(wanted, stats, name, number) {
             changes.insert(name, wanted.clone());
         }
     }
-    let mode = normalize_mode(&desired.mode);
+    let mode = normalize_mode(&spec.mode);
     if let Some(mode) = mode.filter(|mode| stats.get_str("mode") != Some(mode)) {
         changes.insert("mode", mode);
     }
-    if let Some(wanted) = desired.attrs.as_deref().filter(|wanted| !wanted.is_empty())
-        && attrs::compare(ctx, &desired.name, wanted)?.is_some_and(|found| !found.is_empty())
+    if let Some(wanted) = spec.attrs().filter(|wanted| !wanted.is_empty())
+        && attrs::compare(ctx, &spec.name, &wanted)?.is_some_and(|found| !found.is_empty())
     {
         changes.insert("attrs", wanted);
     }
-    if desired.selinux.is_wanted() {
-        let Some(has) = Selinux::of(ctx, &desired.name)? else {
+    if spec.selinux.is_wanted() {
+        let Some(has) = Selinux::of(ctx, &spec.name)? else {
             return Err(Error::execution("Failed to get selinux attributes"));
         };
-        let lacking = desired.selinux.lacking(&has);
+        let lacking = spec.selinux.lacking(&has);
         let parts = [("user", lacking.user), ("role", lacking.role), ("type", lacking.kind), ("range", lacking.range)];
         for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
             // Each part replaces the one before it, as in Salt, so the last one is reported.
@@ -358,30 +274,25 @@ fn of_metadata(ctx: &Context, desired: &DesiredFile, stats: &Map, changes: &mut 
 }
 
 /// Fetches the content of a managed file, and returns the changes, or why they cannot be determined.
-pub fn check(
-    ctx: &Context,
-    asked: &SourceRequest,
-    mut desired: DesiredFile,
-    keep_mode: bool,
-) -> Result<std::result::Result<(Map, bool), String>> {
-    if desired.contents.is_none() {
-        let fetched = fetch(ctx, asked)?;
+pub fn check(ctx: &Context, spec: &FileSpec) -> Result<std::result::Result<(Map, bool), String>> {
+    let mut spec = Cow::Borrowed(spec);
+    let mut fetched = Fetched::default();
+    if spec.contents.is_null() {
+        fetched = fetch(ctx, &spec)?;
         if !fetched.trouble.is_empty() {
             store::clean(&fetched.place);
             return Ok(Err(fetched.trouble));
         }
         // Sums are compared as text.
-        desired.sum = fetched.sum.map(|sum| Sum { digits: sum.digits.to_lowercase(), ..sum });
-        desired.place = fetched.place;
-        if let Some(source) = asked.source.as_deref().filter(|_| keep_mode && !desired.place.is_empty()) {
-            desired.mode = kept_mode(ctx, source, &asked.saltenv).unwrap_or(desired.mode);
+        fetched.sum = fetched.sum.map(|sum| Sum { digits: sum.digits.to_lowercase(), ..sum });
+        if let Some(source) = spec.origin.address().filter(|_| spec.keep_mode && !fetched.place.is_empty())
+            && let Some(mode) = kept_mode(ctx, source, &spec.origin.saltenv)
+        {
+            spec.to_mut().mode = mode;
         }
     }
-    desired.source = asked.source.clone();
-    desired.saltenv = asked.saltenv.clone();
-    let place = desired.place.clone();
-    let found = changes(ctx, &desired);
-    store::clean(&place);
+    let found = changes(ctx, &spec, &fetched);
+    store::clean(&fetched.place);
     found.map(Ok)
 }
 
@@ -401,14 +312,5 @@ pub fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
             tracing::warn!("Unable to stat {source}: {error}");
             None
         }
-    }
-}
-
-/// Returns the given content as bytes.
-pub fn given_contents(contents: &Value) -> Option<Vec<u8>> {
-    match contents {
-        Value::Null => None,
-        Value::Bytes(bytes) => Some(bytes.to_vec()),
-        other => Some(other.to_string().into_bytes()),
     }
 }

@@ -5,15 +5,12 @@ use value::{Map, Value, list};
 
 use super::diff::Ignore;
 use super::extract::Sum;
-use super::managed::{DesiredFile, SourceRequest, changes, check, fetch, given_contents};
+use super::managed::{Fetched, changes, check, fetch};
 use super::selinux::Selinux;
 use super::signature::Signature;
 use super::sources;
+use super::spec::{FileSpec, Origin, TemplateSpec, text};
 use crate::fileclient::Web;
-
-fn text(value: &Value) -> Option<String> {
-    Some(value).filter(|value| value.truthy()).map(Value::to_string)
-}
 
 /// Fetches and renders the source of a file. Returns the path of the result, its checksum and an error message.
 ///
@@ -53,81 +50,41 @@ pub fn get_managed(
 ) -> Result<Value> {
     let _ = (ignore_ordering, ignore_whitespace, ignore_comment_characters);
     let signature = Signature {
-        file: Value::Null,
-        list: source_hash_sig,
+        source_hash_sig,
         signed_by_any,
         signed_by_all,
         keyring,
         gnupghome,
-        backend: sig_backend,
+        sig_backend,
+        ..Signature::default()
     };
-    let asked = SourceRequest {
-        name,
-        template: text(&template),
-        source: text(&source),
-        source_hash,
-        source_hash_name: text(&source_hash_name),
-        user,
-        group,
-        mode,
-        attrs,
-        saltenv: sources::environment(&saltenv),
-        context: sources::map_or_none(&context),
-        defaults: sources::map_or_none(&defaults),
+    let origin = Origin {
         skip_verify,
         web: Web { verify_ssl, use_etag },
         signature,
-        more: kwargs.given(),
+        ..Origin::read(&source, source_hash, &source_hash_name, sources::environment(&saltenv))
     };
-    let fetched = fetch(ctx, &asked)?;
+    let template = TemplateSpec::read(&template, &context, &defaults, kwargs.given());
+    let spec = FileSpec { name, origin, template, user, group, mode, attrs, ..FileSpec::default() };
+    let fetched = fetch(ctx, &spec)?;
     let sum = fetched.sum.map_or_else(|| Map::new().into(), Value::from);
     Ok(list![fetched.place, sum, fetched.trouble])
 }
 
-/// The arguments shared by `check_managed` and `check_managed_changes`.
-struct Checked {
-    asked: SourceRequest,
-    desired: DesiredFile,
-}
-
-impl Checked {
-    fn of(
-        ctx: &Context,
-        [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context]: [Value; 10],
-        [defaults, saltenv, contents]: [Value; 3],
-        more: Map,
-    ) -> Result<Self> {
-        let saltenv = sources::environment(&saltenv);
-        // States pass the whole list of sources; the first that exists decides.
-        let (source, source_hash) = sources::choose(ctx, &source, &source_hash, &saltenv)?;
-        let asked = SourceRequest {
-            name: name.to_string(),
-            template: text(&template),
-            source: text(&source),
-            source_hash,
-            source_hash_name: text(&source_hash_name),
-            user: user.clone(),
-            group: group.clone(),
-            mode: mode.clone(),
-            attrs: attrs.clone(),
-            saltenv,
-            context: sources::map_or_none(&context),
-            defaults: sources::map_or_none(&defaults),
-            more,
-            ..SourceRequest::default()
-        };
-        let contents = given_contents(&contents);
-        let desired = DesiredFile {
-            name: asked.name.clone(),
-            user,
-            group,
-            mode,
-            attrs: text(&attrs),
-            contents,
-            ..DesiredFile::default()
-        };
-        Ok(Checked { asked, desired })
-    }
+/// Reads the arguments that `check_managed` and `check_managed_changes` share.
+fn checked(
+    ctx: &Context,
+    [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context]: [Value; 10],
+    [defaults, saltenv, contents]: [Value; 3],
+    more: Map,
+) -> Result<FileSpec> {
+    let saltenv = sources::environment(&saltenv);
+    // States pass the whole list of sources; the first that exists decides.
+    let (source, source_hash) = sources::choose(ctx, &source, &source_hash, &saltenv)?;
+    let origin = Origin::read(&source, source_hash, &source_hash_name, saltenv);
+    let template = TemplateSpec::read(&template, &context, &defaults, more);
+    let name = name.to_string();
+    Ok(FileSpec { name, origin, template, contents, user, group, mode, attrs, ..FileSpec::default() })
 }
 
 /// Returns whether a file is in the wanted state: True, or None and the changes.
@@ -162,20 +119,20 @@ pub fn check_managed(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let first = [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context];
-    let Checked { asked, desired } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
-    let asked = SourceRequest { skip_verify, ..asked };
-    let selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
-    let desired = DesiredFile { selinux, follow_symlinks, ..desired };
-    let mut changes = match check(ctx, &asked, desired, false)? {
+    let mut spec = checked(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
+    spec.origin.skip_verify = skip_verify;
+    spec.selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
+    spec.follow_symlinks = follow_symlinks;
+    let mut changes = match check(ctx, &spec)? {
         Ok((changes, _)) => changes,
         Err(trouble) => return Ok(list![false, trouble]),
     };
     // Salt does not check owner and mode of files in temporary directories.
-    if asked.name.starts_with(&*std::env::temp_dir().to_string_lossy()) {
+    if spec.name.starts_with(&*std::env::temp_dir().to_string_lossy()) {
         ["user", "group", "mode"].iter().for_each(|key| drop(changes.remove(key)));
     }
     if changes.is_empty() {
-        return Ok(list![true, format!("The file {} is in the correct state", asked.name)]);
+        return Ok(list![true, format!("The file {} is in the correct state", spec.name)]);
     }
     let lines: String = changes.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
     // None means "would change", as a state's result does in test mode.
@@ -220,16 +177,15 @@ pub fn check_managed_changes(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let first = [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context];
-    let Checked { asked, desired } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
-    let web = Web { verify_ssl, ..Web::default() };
-    let (asked, desired) = (SourceRequest { skip_verify, web, ..asked }, DesiredFile { web, ..desired });
+    let mut spec = checked(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
+    spec.origin.skip_verify = skip_verify;
+    spec.origin.web.verify_ssl = verify_ssl;
     let selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
     let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);
-    let any = ignore.any();
-    let desired = DesiredFile { selinux, follow_symlinks, ignore, new_file_diff, ..desired };
-    Ok(match check(ctx, &asked, desired, keep_mode)? {
+    let spec = FileSpec { keep_mode, selinux, follow_symlinks, ignore, new_file_diff, ..spec };
+    Ok(match check(ctx, &spec)? {
         // The shape of the answer depends on the arguments, as in Salt.
-        Ok((changes, counts)) if any => list![counts, changes],
+        Ok((changes, counts)) if spec.ignore.any() => list![counts, changes],
         Ok((changes, _)) => changes.into(),
         Err(trouble) => list![false, trouble],
     })
@@ -266,25 +222,24 @@ pub fn check_file_meta(
     #[default(Value::Null)] ignore_comment_characters: Value,
     #[default(false)] new_file_diff: bool,
 ) -> Result<Value> {
-    let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);
-    let any = ignore.any();
-    let desired = DesiredFile {
-        web: Web { verify_ssl, ..Web::default() },
+    let mut origin = Origin::read(&source, Value::Null, &Value::Null, sources::environment(&saltenv));
+    origin.web.verify_ssl = verify_ssl;
+    let spec = FileSpec {
         name,
-        place: text(&sfn).unwrap_or_default(),
-        source: text(&source),
-        sum: Sum::from_value(&source_sum),
+        origin,
+        contents,
         user,
         group,
         mode,
-        attrs: text(&attrs),
-        saltenv: sources::environment(&saltenv),
-        contents: given_contents(&contents),
+        attrs: text(&attrs).into(),
         selinux: Selinux { user: seuser, role: serole, kind: setype, range: serange },
         follow_symlinks,
-        ignore,
+        ignore: Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters),
         new_file_diff,
+        ..FileSpec::default()
     };
-    let (changes, counts) = changes(ctx, &desired)?;
-    Ok(if any { list![counts, changes] } else { changes.into() })
+    let fetched =
+        Fetched { place: text(&sfn).unwrap_or_default(), sum: Sum::from_value(&source_sum), trouble: String::new() };
+    let (changes, counts) = changes(ctx, &spec, &fetched)?;
+    Ok(if spec.ignore.any() { list![counts, changes] } else { changes.into() })
 }

@@ -2,7 +2,7 @@
 //!
 //! [`facts`] queries, [`content`] reads and writes, [`tree`] moves and makes, [`owners`] sets owners, [`edit`] changes
 //! text, [`find`] finds, [`hash`] sums, [`backups`] keeps copies, [`paths`] handles paths. The functions for states are
-//! here too: [`managed`] fetches the wanted content of a file, [`manage`] and [`perms`] apply it, [`store`] writes,
+//! here too: [`spec`] is what they are told about a file, [`managed`] fetches the wanted content of a file, [`manage`] and [`perms`] apply it, [`store`] writes,
 //! [`replace`], [`line`] and [`block`] change parts.
 
 pub mod address;
@@ -31,6 +31,7 @@ pub mod replace;
 pub mod selinux;
 pub mod signature;
 pub mod sources;
+pub mod spec;
 pub mod store;
 pub mod template;
 pub mod tree;

@@ -8,13 +8,13 @@ use value::{Value, map};
 use super::address;
 use crate::fileclient::Web;
 
-/// The settings for the check of signatures.
+/// The settings for the check of signatures, with Salt's names.
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
     /// The signature of the file: an address, a list of them, or True for one inside.
-    pub file: Value,
+    pub signature: Value,
     /// The signature of the list of checksums, likewise.
-    pub list: Value,
+    pub source_hash_sig: Value,
     /// Keys of which one is enough.
     pub signed_by_any: Value,
     /// Keys of which all are wanted.
@@ -24,36 +24,36 @@ pub struct Signature {
     /// The directory of GnuPG.
     pub gnupghome: Value,
     /// The module that checks.
-    pub backend: String,
+    pub sig_backend: String,
 }
 
 impl Signature {
     /// Returns whether the list of checksums is to be signed.
     pub fn is_of_list(&self) -> bool {
-        self.list.truthy()
+        self.source_hash_sig.truthy()
     }
 
     /// Checks the signature of a list of checksums, which is removed if it is wrong.
     pub fn check(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
-        self.verify(ctx, file, &self.list, saltenv)
+        self.verify(ctx, file, &self.source_hash_sig, saltenv)
     }
 
     /// Checks the signature of a file, if a check is requested. A file with a wrong signature is removed.
     pub fn check_file(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
-        match self.file.truthy() {
-            true => self.verify(ctx, file, &self.file, saltenv),
+        match self.signature.truthy() {
+            true => self.verify(ctx, file, &self.signature, saltenv),
             false => Ok(()),
         }
     }
 
     fn verify(&self, ctx: &Context, file: &Path, given: &Value, saltenv: &str) -> Result<()> {
-        let verify = format!("{}.verify", self.backend);
+        let verify = format!("{}.verify", self.sig_backend);
         // Without the module nothing could be verified, and an unverified file must not be used.
         if ctx.agent.registry().find(&verify).is_err() {
             return Err(Error::execution(format!(
                 "Signature verification requires the {} module, which could not be found. Make sure you have the \
                  necessary tools and libraries intalled",
-                self.backend
+                self.sig_backend
             )));
         }
         let mut fetched = Vec::new();
@@ -100,7 +100,9 @@ impl Signature {
                 Ok(place)
             }
             // Other modules may take the text of a signature in place of a file.
-            None if self.backend == "gpg" => Err(Error::execution(format!("Detached signature file {one} not found"))),
+            None if self.sig_backend == "gpg" => {
+                Err(Error::execution(format!("Detached signature file {one} not found")))
+            }
             None => Ok(one.to_owned()),
         }
     }

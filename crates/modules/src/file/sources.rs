@@ -107,7 +107,7 @@ pub fn environment(saltenv: &Value) -> String {
     saltenv.as_str().filter(|env| !env.is_empty()).unwrap_or("base").to_owned()
 }
 
-/// Reads a map that may not be given.
-pub fn map_or_none(value: &Value) -> Option<Map> {
-    value.as_map().filter(|map| !map.is_empty()).cloned()
+/// Reads a map; empty if none is given.
+pub fn given_map(value: &Value) -> Map {
+    value.as_map().cloned().unwrap_or_default()
 }

@@ -88,8 +88,8 @@ pub fn apply_template_on_contents(
         let comment = format!("Specified template format {template} is not supported");
         return Ok(map! { "result" => false, "comment" => comment }.into());
     }
-    let mut known = super::sources::map_or_none(&defaults).unwrap_or_default();
-    known.update(super::sources::map_or_none(&context).unwrap_or_default());
+    let mut known = super::sources::given_map(&defaults);
+    known.update(super::sources::given_map(&context));
     let saltenv = super::sources::environment(&saltenv);
     let order = RenderArgs { engine: &template, saltenv: &saltenv, context: known, known: Map::new() };
     source(ctx, &contents.to_string(), order)?.map(Value::from).map_err(Error::Other)

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use exec::{Context, Result, function};
 use modules::file::address::{self, redacted};
-use modules::file::extract::{SourceHash, Sum, source_sum};
+use modules::file::extract::{Sum, source_sum};
 use modules::file::hash;
 use modules::file::paths::{expand_user, real};
 use modules::file::signature::Signature;
+use modules::file::spec::Origin;
 use modules::fileclient::Web;
 use value::{Value, map};
 
@@ -41,34 +42,27 @@ pub fn cached(
             redacted(&name)
         )));
     }
+    let signature = Signature {
+        source_hash_sig,
+        signed_by_any,
+        signed_by_all,
+        keyring,
+        gnupghome,
+        sig_backend,
+        ..Signature::default()
+    };
     let web = Web { use_etag, ..Web::default() };
+    let source = name.as_str().into();
+    let origin = Origin { source, source_hash, source_hash_name, saltenv, skip_verify, web, signature };
     let mut sum = None;
-    if source_hash.truthy() {
-        let signature = Signature {
-            file: Value::Null,
-            list: source_hash_sig,
-            signed_by_any,
-            signed_by_all,
-            keyring,
-            gnupghome,
-            backend: sig_backend,
-        };
-        let asked = SourceHash {
-            // No name: the checksum list is searched for the basename of the source only.
-            file_name: "",
-            source: &name,
-            hash: &source_hash,
-            name: source_hash_name.as_deref(),
-            saltenv: &saltenv,
-            signature: &signature,
-            web,
-        };
-        match source_sum(ctx, &asked) {
+    if origin.source_hash.truthy() {
+        // No name: the checksum list is searched for the basename of the source only.
+        match source_sum(ctx, "", &origin) {
             Ok(found) => sum = Some(found),
             Err(error) => return Ok(ret.fail(error.to_string())),
         }
     }
-    let file = File { name, saltenv, sum, skip_verify, web };
+    let file = File { name, origin, sum };
     if ctx.is_test() {
         return file.check(ctx, ret);
     }
@@ -80,10 +74,8 @@ pub fn cached(
 
 struct File {
     name: String,
-    saltenv: String,
+    origin: Origin,
     sum: Option<Sum>,
-    skip_verify: bool,
-    web: Web,
 }
 
 impl File {
@@ -93,11 +85,11 @@ impl File {
     }
 
     fn expected_sum(&self) -> Option<&Sum> {
-        self.sum.as_ref().filter(|_| !self.skip_verify)
+        self.sum.as_ref().filter(|_| !self.origin.skip_verify)
     }
 
     fn copy(&self, ctx: &Context) -> Result<Option<String>> {
-        Ok(modules::fileclient::client(ctx)?.is_cached(&self.name, &self.saltenv))
+        Ok(modules::fileclient::client(ctx)?.is_cached(&self.name, &self.origin.saltenv))
     }
 
     fn check(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
@@ -142,15 +134,19 @@ impl File {
         // Hashed before the download, which may overwrite the cached copy.
         let before = self.copy(ctx)?.map(|copy| hash::of_file(&copy, &kind)).transpose()?;
         let digits = self.sum.as_ref().map(|sum| sum.digits.as_str());
-        let copy = match modules::fileclient::cache_hashed(ctx, &self.name, &self.saltenv, digits, self.web) {
-            Ok(Some(copy)) => copy.to_string_lossy().into_owned(),
-            Ok(None) => {
-                return Ok(ret
-                    // Addresses can carry a password, and comments end up in the job cache.
-                    .fail(format!("Failed to cache {}, check minion log for more information", redacted(&self.name))));
-            }
-            Err(error) => return Ok(ret.fail(redacted(&error.to_string()))),
-        };
+        let copy =
+            match modules::fileclient::cache_hashed(ctx, &self.name, &self.origin.saltenv, digits, self.origin.web) {
+                Ok(Some(copy)) => copy.to_string_lossy().into_owned(),
+                Ok(None) => {
+                    return Ok(ret
+                        // Addresses can carry a password, and comments end up in the job cache.
+                        .fail(format!(
+                            "Failed to cache {}, check minion log for more information",
+                            redacted(&self.name)
+                        )));
+                }
+                Err(error) => return Ok(ret.fail(redacted(&error.to_string()))),
+            };
         let after = hash::of_file(&copy, &kind)?;
         if before.as_deref() != Some(&after) {
             ret.changes.insert("hash", map! { "old" => before, "new" => after.as_str() });

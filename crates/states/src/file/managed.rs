@@ -9,6 +9,7 @@ use modules::file::paths::expand_user;
 use modules::file::perms::normalize_mode;
 use modules::file::selinux::Selinux;
 use modules::file::signature::Signature;
+use modules::file::spec::{FileSpec, Origin, TemplateSpec, text};
 use modules::file::template;
 use modules::fileclient::Web;
 use value::{Map, Value};
@@ -20,7 +21,7 @@ use crate::Ret;
 mod apply;
 mod check_cmd;
 
-use apply::{File, Origin, Ownership};
+use apply::File;
 use check_cmd::CheckCmd;
 
 pub use check_cmd::{MOD_RUN_CHECK_CMD, run_check};
@@ -84,34 +85,35 @@ pub fn managed(
     let _ = (win_owner, win_perms, win_deny_perms, win_inheritance, win_perms_reset);
     let keep_mode = mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
     let mode = if keep_mode { None } else { normalize_mode(&mode) };
-    let attrs = Some(attrs).filter(|attrs| !attrs.is_null()).map(|attrs| attrs.to_string());
+    let attrs = if attrs.is_null() { Value::Null } else { attrs.to_string().into() };
     let (pillar, grains, delimiter, newline) = (contents_pillar, contents_grains, contents_delimiter, contents_newline);
     let given = ContentsArgs { contents, pillar, grains, delimiter, newline, allow_empty, encoding: encoding.clone() };
-    let (list, backend) = (source_hash_sig, sig_backend);
-    let signature = Signature { file: signature, list, signed_by_any, signed_by_all, keyring, gnupghome, backend };
-    let web = Web { verify_ssl, use_etag };
-    let file = File {
+    let signature =
+        Signature { signature, source_hash_sig, signed_by_any, signed_by_all, keyring, gnupghome, sig_backend };
+    let (saltenv, web) = (environment(ctx), Web { verify_ssl, use_etag });
+    let spec = FileSpec {
         name: expand_user(&name),
-        origin: Origin { source, source_hash, source_hash_name, keep_source, skip_verify, web, signature },
-        owner: Ownership { user, group, mode, keep_mode, attrs, selinux: selinux_parts(&selinux) },
-        template: Some(template).filter(Value::truthy).map(|template| template.to_string()),
-        env: environment(ctx),
-        context: Map::new(),
-        defaults: None,
+        origin: Origin { source, source_hash, source_hash_name, saltenv, skip_verify, web, signature },
+        template: TemplateSpec { engine: text(&template), more: kwargs.given(), ..TemplateSpec::default() },
         contents: Value::Null,
+        encoding,
+        encoding_errors,
+        user,
+        group,
+        mode: mode.into(),
+        keep_mode,
+        attrs,
+        selinux: selinux_parts(&selinux),
         follow_symlinks,
-        ignore: Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters),
-        new_file_diff,
-        show_changes,
         backup,
         makedirs,
         dir_mode,
-        encoding,
-        encoding_errors,
-        more: kwargs.given(),
+        show_changes,
+        ignore: Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters),
+        new_file_diff,
     };
     let check = CheckCmd { command: check_cmd, tmp_dir, tmp_ext: tmp_ext.to_string() };
-    Request { file, given, context, defaults, create, replace, check }.apply(ctx, &kwargs)
+    Request { file: File { spec, keep_source }, given, context, defaults, create, replace, check }.apply(ctx, &kwargs)
 }
 
 /// What a state asks for: the file, without contents and names for templates, and what these are made of.
@@ -129,17 +131,18 @@ impl Request {
     /// Checks the arguments, reads the contents and manages the file.
     fn apply(self, ctx: &Context, kwargs: &KwArgs) -> Result<Ret> {
         let Request { mut file, given, context, defaults, create, replace, check } = self;
-        let mut ret = start(&file.name);
-        if file.name.is_empty() {
+        let spec = &mut file.spec;
+        let mut ret = start(&spec.name);
+        if spec.name.is_empty() {
             return Ok(ret.fail("Destination file name is required"));
         }
-        let source = &file.origin.source;
+        let source = &spec.origin.source;
         // Checked before anything is read or fetched: a contradictory state must not touch the pillar
         // or the network.
-        if let Some(wrong) = given.conflict(source, file.owner.keep_mode) {
+        if let Some(wrong) = given.conflict(source, spec.keep_mode) {
             return Ok(ret.fail(wrong));
         }
-        if source.as_str().is_some_and(|source| !is_foreign(source)) && file.origin.source_hash.truthy() {
+        if source.as_str().is_some_and(|source| !is_foreign(source)) && spec.origin.source_hash.truthy() {
             tracing::warn!("source_hash is only used with 'http', 'https' or 'ftp'");
         }
         // Without source and contents there is nothing to replace the file with, so only its owner and
@@ -152,26 +155,27 @@ impl Request {
         }
         // Contents are rendered before the user is checked, as in Salt, so a broken template is
         // reported first.
-        let contents = match given.read(ctx, file.template.is_some())? {
-            Ok(contents) => rendered(ctx, contents, file.template.as_deref(), &file.env, [&defaults, &context])?,
+        let engine = spec.template.engine.as_deref();
+        let contents = match given.read(ctx, engine.is_some())? {
+            Ok(contents) => rendered(ctx, contents, engine, &spec.origin.saltenv, [&defaults, &context])?,
             Err(wrong) => Err(wrong),
         };
-        file.contents = match contents {
+        spec.contents = match contents {
             Ok(contents) => contents,
             Err(wrong) => return Ok(ret.fail(wrong)),
         };
-        file.owner.user = user_or_owner(std::mem::take(&mut file.owner.user), kwargs);
-        let (name, owner) = (&file.name, &file.owner);
+        spec.user = user_or_owner(std::mem::take(&mut spec.user), kwargs);
+        let name = &spec.name;
         // `create: False` is a success: the state manages the file only where it exists.
         if !create && !Path::new(name).is_file() {
             return Ok(ret.ok(format!("File {name} is not present and is not set for creation")));
         }
-        let wrong = check_user(ctx, &owner.user, &owner.group).or_else(|| refusal(name, &context, &defaults));
+        let wrong = check_user(ctx, &spec.user, &spec.group).or_else(|| refusal(name, &context, &defaults));
         if let Some(wrong) = wrong {
             return Ok(ret.fail(wrong));
         }
-        file.context = context.into_map().unwrap_or_default();
-        file.defaults = defaults.into_map();
+        spec.template.context = context.into_map().unwrap_or_default();
+        spec.template.defaults = defaults.into_map().unwrap_or_default();
         file.apply(ctx, ret, replace, &check)
     }
 }

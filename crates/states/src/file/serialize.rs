@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use exec::{Context, Error, KwArgs, Result, function};
-use modules::file::manage::{self, FileSpec};
-use modules::file::managed::{self as fetching, DesiredFile, SourceRequest};
+use modules::file::manage;
+use modules::file::managed::{self, Fetched};
 use modules::file::paths::expand_user;
 use modules::file::perms::normalize_mode;
+use modules::file::spec::{FileSpec, Origin};
 use modules::util::{merge_maps, traverse};
 use value::{Map, Value, map};
 
@@ -72,12 +73,12 @@ pub fn serialize(
         ret.more.insert("warnings", value::list![warning]);
     }
     let contents = serializer.write(&dataset, &Options::of(&serializer_opts, encoding.is_some()))?;
-    let order = FileSpec {
+    let spec = FileSpec {
         name: name.clone(),
+        origin: Origin { saltenv: environment(ctx), ..Origin::default() },
         user,
         group,
         mode: normalize_mode(&mode).into(),
-        saltenv: environment(ctx),
         backup,
         makedirs,
         show_changes,
@@ -91,14 +92,14 @@ pub fn serialize(
         ..FileSpec::default()
     };
     let mut ret = if ctx.is_test() {
-        check(ctx, ret, order)?
+        check(ctx, ret, spec)?
     } else {
         if check_cmd.truthy()
-            && let Some(refused) = try_out(ctx, &ret, &order, (&check_cmd, tmp_dir, &tmp_ext))?
+            && let Some(refused) = try_out(ctx, &ret, &spec, (&check_cmd, tmp_dir, &tmp_ext))?
         {
             return Ok(refused);
         }
-        manage::manage(ctx, order, Some(ret.into()))?.into()
+        manage::manage(ctx, &spec, Fetched::default(), Some(ret.into()))?.into()
     };
     if let Some((Value::Map(existing), Value::Map(new))) = merged {
         ret.changes.insert("diff", differences(&new, &existing));
@@ -181,25 +182,18 @@ fn differences(new: &Map, old: &Map) -> Map {
     found
 }
 
-fn check(ctx: &Context, mut ret: Ret, order: FileSpec) -> Result<Ret> {
-    let name = order.name.clone();
-    let desired = DesiredFile {
-        name: name.clone(),
-        user: order.user,
-        group: order.group,
-        mode: order.mode,
-        contents: fetching::given_contents(&order.contents),
-        ..DesiredFile::default()
-    };
-    let asked = SourceRequest { name: name.clone(), saltenv: order.saltenv, ..SourceRequest::default() };
-    match fetching::check(ctx, &asked, desired, false)? {
+fn check(ctx: &Context, mut ret: Ret, spec: FileSpec) -> Result<Ret> {
+    // As in Salt, test mode compares a link itself, and not what it leads to.
+    let spec = FileSpec { follow_symlinks: false, ..spec };
+    let name = &spec.name;
+    match managed::check(ctx, &spec)? {
         Ok((changes, _)) => ret.changes = changes,
         Err(wrong) => return Ok(ret.fail(wrong)),
     }
     if ret.changes.is_empty() {
         return Ok(ret.ok(format!("The file {name} is in the correct state")));
     }
-    if !order.show_changes {
+    if !spec.show_changes {
         ret.changes.insert("diff", "<show_changes=False>");
     }
     Ok(ret.would(format!("Dataset will be serialized and stored into {name}")))
@@ -209,7 +203,7 @@ fn check(ctx: &Context, mut ret: Ret, order: FileSpec) -> Result<Ret> {
 fn try_out(
     ctx: &Context,
     ret: &Ret,
-    order: &FileSpec,
+    spec: &FileSpec,
     (command, tmp_dir, tmp_ext): (&Value, Option<String>, &Value),
 ) -> Result<Option<Ret>> {
     let directory = tmp_dir.map_or_else(std::env::temp_dir, Into::into);
@@ -218,13 +212,13 @@ fn try_out(
     let trial = trial
         .map_err(|error| Error::execution(format!("failed to make a file in {}: {error}", directory.display())))?;
     let place = trial.to_string_lossy().into_owned();
-    if Path::new(&order.name).is_file()
-        && let Err(error) = std::fs::copy(&order.name, &trial)
+    if Path::new(&spec.name).is_file()
+        && let Err(error) = std::fs::copy(&spec.name, &trial)
     {
-        return Ok(Some(ret.clone().fail(format!("Unable to copy file {} to {place}: {error}", order.name))));
+        return Ok(Some(ret.clone().fail(format!("Unable to copy file {} to {place}: {error}", spec.name))));
     }
-    let trial_order = FileSpec { name: place.clone(), ..order.clone() };
-    let tried = match manage::manage(ctx, trial_order, Some(ret.clone().into())) {
+    let trial_spec = FileSpec { name: place.clone(), ..spec.clone() };
+    let tried = match manage::manage(ctx, &trial_spec, Fetched::default(), Some(ret.clone().into())) {
         Ok(tried) => tried,
         Err(error) => return Ok(Some(ret.clone().fail(format!("Unable to check_cmd file: {error}")))),
     };

@@ -3,16 +3,11 @@
 use std::path::Path;
 
 use exec::{Context, Error, Result};
-use modules::file::address;
-use modules::file::diff::Ignore;
-use modules::file::extract::{SourceHash, source_sum};
-use modules::file::manage::{self, FileSpec};
-use modules::file::managed::{self as fetching, DesiredFile, SourceRequest};
-use modules::file::perms::{self, DesiredPerms, Report};
-use modules::file::selinux::Selinux;
-use modules::file::signature::Signature;
-use modules::file::{hash, sources};
-use modules::fileclient::Web;
+use modules::file::extract::source_sum;
+use modules::file::managed::{self, Fetched};
+use modules::file::perms::{self, Report};
+use modules::file::spec::{FileSpec, Origin};
+use modules::file::{address, hash, manage};
 use value::{Map, Value};
 
 use super::check_cmd::{CheckCmd, run_check};
@@ -20,48 +15,11 @@ use crate::Ret;
 use crate::file::accumulated;
 use crate::file::common::start;
 
-/// Where the content of a file comes from, and how it is verified.
-pub struct Origin {
-    pub source: Value,
-    pub source_hash: Value,
-    pub source_hash_name: Option<String>,
-    pub keep_source: bool,
-    pub skip_verify: bool,
-    pub web: Web,
-    pub signature: Signature,
-}
-
-/// Who owns a file, and who may do what with it.
-pub struct Ownership {
-    pub user: Value,
-    pub group: Value,
-    pub mode: Option<String>,
-    /// The mode is that of the source, which is known only after it is fetched.
-    pub keep_mode: bool,
-    pub attrs: Option<String>,
-    pub selinux: Selinux,
-}
-
 /// A file with the wanted content and metadata.
 pub struct File {
-    pub name: String,
-    pub origin: Origin,
-    pub owner: Ownership,
-    pub template: Option<String>,
-    pub env: String,
-    pub context: Map,
-    pub defaults: Option<Map>,
-    pub contents: Value,
-    pub follow_symlinks: bool,
-    pub ignore: Ignore,
-    pub new_file_diff: bool,
-    pub show_changes: bool,
-    pub backup: Value,
-    pub makedirs: bool,
-    pub dir_mode: Value,
-    pub encoding: Option<String>,
-    pub encoding_errors: String,
-    pub more: Map,
+    pub spec: FileSpec,
+    /// Leaves the source in the cache.
+    pub keep_source: bool,
 }
 
 /// Turns an error into a failed state that reports no changes.
@@ -76,11 +34,11 @@ impl File {
         // A shortcut for remote sources: if the file already has the checksum, it need not be downloaded. A template
         // has no checksum, and `skip_verify` means that the checksum is irrelevant.
         if replace
-            && self.contents.is_null()
-            && self.template.is_none()
-            && self.origin.source.truthy()
-            && !self.origin.skip_verify
-            && Path::new(&self.name).exists()
+            && self.spec.contents.is_null()
+            && self.spec.template.engine.is_none()
+            && self.spec.origin.source.truthy()
+            && !self.spec.origin.skip_verify
+            && Path::new(&self.spec.name).exists()
         {
             match self.is_there(ctx) {
                 Ok(there) => replace = !there,
@@ -91,75 +49,54 @@ impl File {
                 }
             }
         }
-        if !replace && Path::new(&self.name).exists() {
+        if !replace && Path::new(&self.spec.name).exists() {
             return self.only_metadata(ctx, ret);
         }
         // Templates see the texts of `file.accumulated` as the variable `accumulator`.
-        if let Some(texts) = accumulated::for_file(ctx, &self.name) {
-            self.context.insert("accumulator", texts);
+        if let Some(texts) = accumulated::for_file(ctx, &self.spec.name) {
+            self.spec.template.context.insert("accumulator", texts);
         }
-        match sources::choose(ctx, &self.origin.source, &self.origin.source_hash, &self.env) {
-            Ok((source, hash)) => (self.origin.source, self.origin.source_hash) = (source, hash),
-            Err(error) => return Ok(ret.fail(format!("Unable to manage file: {error}"))),
+        if let Err(error) = self.spec.origin.choose(ctx) {
+            return Ok(ret.fail(format!("Unable to manage file: {error}")));
         }
         if ctx.is_test() {
             return self.check(ctx, ret);
         }
-        let fetched = match fetching::fetch(ctx, &self.source_request()) {
+        let fetched = match managed::fetch(ctx, &self.spec) {
             Ok(fetched) => fetched,
             Err(error) => return Ok(failed(&ret, &error, "Unable to manage file")),
         };
-        let order = self.order(&fetched);
-        let done = self.write(ctx, ret, order, &fetched.trouble, check);
+        let place = fetched.place.clone();
+        let done = self.write(ctx, ret, fetched, check);
         // The cached copy goes even if writing failed: `keep_source: False` is desired for secrets.
-        if !self.origin.keep_source {
-            self.forget_source(ctx, &fetched.place);
+        if !self.keep_source {
+            self.forget_source(ctx, place);
         }
         done
     }
 
     /// Returns whether the file already has a web server's checksum.
     fn is_there(&mut self, ctx: &Context) -> Result<bool> {
-        let (source, hash) = sources::choose(ctx, &self.origin.source, &self.origin.source_hash, &self.env)?;
-        (self.origin.source, self.origin.source_hash) = (source, hash);
-        let source = self.origin.source.to_string();
+        self.spec.origin.choose(ctx)?;
+        let FileSpec { name, origin, .. } = &self.spec;
+        let source = origin.source.to_string();
         // A local source is cheap to compare in full, so the shortcut is left to remote ones.
         let local = ["salt", "file"].contains(&address::parse(&source).scheme) || source.starts_with('/');
-        if local || !self.origin.source.truthy() || !self.origin.source_hash.truthy() {
+        if local || !origin.source.truthy() || !origin.source_hash.truthy() {
             return Ok(false);
         }
-        let asked = SourceHash {
-            file_name: &self.name,
-            source: &source,
-            hash: &self.origin.source_hash,
-            name: self.origin.source_hash_name.as_deref(),
-            saltenv: &self.env,
-            signature: &self.origin.signature,
-            web: self.origin.web,
-        };
-        let sum = source_sum(ctx, &asked)?;
-        Ok(hash::of_file(&self.name, &sum.kind)? == sum.digits)
-    }
-
-    fn desired_perms(&self) -> DesiredPerms {
-        DesiredPerms {
-            user: self.owner.user.clone(),
-            group: self.owner.group.clone(),
-            mode: self.owner.mode.clone(),
-            attrs: self.owner.attrs.clone(),
-            follow_symlinks: self.follow_symlinks,
-            selinux: self.owner.selinux.clone(),
-        }
+        let sum = source_sum(ctx, name, origin)?;
+        Ok(hash::of_file(name, &sum.kind)? == sum.digits)
     }
 
     fn only_metadata(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
-        let name = &self.name;
-        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.desired_perms())?;
+        let name = &self.spec.name;
+        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.spec.perms())?;
         let mut ret = Ret::from(report);
         if ctx.is_test() {
             // Salt's comment considers the mode alone, so a changed owner still reads "not updated" in test mode.
             let now = found.get("lmode").map(Value::to_string).unwrap_or_default();
-            ret.comment = match self.owner.mode.as_ref().filter(|mode| **mode != now) {
+            ret.comment = match self.spec.mode.as_str().filter(|mode| *mode != now) {
                 Some(mode) => {
                     format!("File {name} will be updated with permissions {mode} from its current state of {now}")
                 }
@@ -172,45 +109,10 @@ impl File {
         Ok(ret)
     }
 
-    fn source_request(&self) -> SourceRequest {
-        SourceRequest {
-            name: self.name.clone(),
-            template: self.template.clone(),
-            source: self.origin.source.as_str().map(str::to_owned),
-            source_hash: self.origin.source_hash.clone(),
-            source_hash_name: self.origin.source_hash_name.clone(),
-            user: self.owner.user.clone(),
-            group: self.owner.group.clone(),
-            mode: self.owner.mode.clone().into(),
-            attrs: self.owner.attrs.clone().into(),
-            saltenv: self.env.clone(),
-            context: Some(self.context.clone()),
-            defaults: self.defaults.clone(),
-            skip_verify: self.origin.skip_verify,
-            web: self.origin.web,
-            signature: self.origin.signature.clone(),
-            more: self.more.clone(),
-        }
-    }
-
     /// Reports what would change.
     fn check(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
-        let name = &self.name;
-        let desired = DesiredFile {
-            name: name.clone(),
-            user: self.owner.user.clone(),
-            group: self.owner.group.clone(),
-            mode: self.owner.mode.clone().into(),
-            attrs: self.owner.attrs.clone(),
-            contents: fetching::given_contents(&self.contents),
-            selinux: self.owner.selinux.clone(),
-            follow_symlinks: self.follow_symlinks,
-            ignore: self.ignore.clone(),
-            new_file_diff: self.new_file_diff,
-            web: self.origin.web,
-            ..DesiredFile::default()
-        };
-        let (changes, counts) = match fetching::check(ctx, &self.source_request(), desired, self.owner.keep_mode)? {
+        let FileSpec { name, show_changes, ignore, .. } = &self.spec;
+        let (changes, counts) = match managed::check(ctx, &self.spec)? {
             Ok(found) => found,
             Err(wrong) => return Ok(ret.fail(wrong)),
         };
@@ -220,12 +122,12 @@ impl File {
         }
         // The key stays, so that requisites see a change; only its text is hidden, since it may
         // hold a secret.
-        if ret.changes.contains_key("diff") && !self.show_changes {
+        if ret.changes.contains_key("diff") && !show_changes {
             ret.changes.insert("diff", "<show_changes=False>");
         }
         // The change is still made and reported. `skip_req` only keeps it from triggering `watch`
         // and `onchanges`.
-        if self.ignore.any() && !counts {
+        if ignore.any() && !counts {
             ret.more.insert("skip_req", true);
         }
         Ok(ret.would(format!(
@@ -234,36 +136,8 @@ impl File {
         )))
     }
 
-    fn order(&self, fetched: &fetching::Fetched) -> FileSpec {
-        FileSpec {
-            name: self.name.clone(),
-            place: fetched.place.clone(),
-            source: self.origin.source.as_str().filter(|source| !source.is_empty()).map(str::to_owned),
-            sum: fetched.sum.clone(),
-            user: self.owner.user.clone(),
-            group: self.owner.group.clone(),
-            mode: self.owner.mode.clone().into(),
-            attrs: self.owner.attrs.clone(),
-            saltenv: self.env.clone(),
-            backup: self.backup.clone(),
-            makedirs: self.makedirs,
-            show_changes: self.show_changes,
-            contents: self.contents.clone(),
-            dir_mode: self.dir_mode.clone(),
-            follow_symlinks: self.follow_symlinks,
-            skip_verify: self.origin.skip_verify,
-            keep_mode: self.owner.keep_mode,
-            encoding: self.encoding.clone(),
-            encoding_errors: self.encoding_errors.clone(),
-            selinux: self.owner.selinux.clone(),
-            web: self.origin.web,
-            signature: self.origin.signature.clone(),
-            ignore: self.ignore.clone(),
-            new_file_diff: self.new_file_diff,
-        }
-    }
-
-    fn write(&self, ctx: &Context, ret: Ret, mut order: FileSpec, trouble: &str, check: &CheckCmd) -> Result<Ret> {
+    fn write(&self, ctx: &Context, ret: Ret, mut fetched: Fetched, check: &CheckCmd) -> Result<Ret> {
+        let name = &self.spec.name;
         let mut ret = ret;
         let mut beside = None;
         if check.command.truthy() {
@@ -271,21 +145,21 @@ impl File {
             let place = trial.to_string_lossy().into_owned();
             // The trial starts as a copy of the present file, so that the trial run finds the same
             // changes as the real one would.
-            if Path::new(&self.name).is_file()
-                && let Err(error) = std::fs::copy(&self.name, &trial)
+            if Path::new(name).is_file()
+                && let Err(error) = std::fs::copy(name, &trial)
             {
-                return Ok(ret.fail(format!("Unable to copy file {} to {place}: {error}", self.name)));
+                return Ok(ret.fail(format!("Unable to copy file {name} to {place}: {error}")));
             }
-            let trial_order = FileSpec { name: place.clone(), ..order.clone() };
+            let trial_spec = FileSpec { name: place.clone(), ..self.spec.clone() };
             let report: Report = ret.clone().into();
-            let tried = match manage::manage(ctx, trial_order, Some(report)) {
+            let tried = match manage::manage(ctx, &trial_spec, fetched.clone(), Some(report)) {
                 Ok(tried) => tried,
                 Err(error) => return Ok(failed(&ret, &error, "Unable to check_cmd file")),
             };
             // The trial run's report names the temporary file, so it is thrown away.
-            ret = start(&self.name);
+            ret = start(name);
             if !tried.changes.is_empty() {
-                if self.ignore.any() {
+                if self.spec.ignore.any() {
                     ret.more.insert("skip_req", true);
                 }
                 if let Err(refused) = run_check(ctx, &check.command.to_string(), &place)? {
@@ -293,16 +167,16 @@ impl File {
                 }
                 // The checked bytes are the ones installed. Rendering or fetching once more could
                 // yield others.
-                order.place = place;
+                fetched.place = place;
                 beside = Some(trial);
             }
         }
         // Only reported now: with `contents`, a source that cannot be fetched does not matter.
-        if !trouble.is_empty() && self.contents.is_null() {
-            return Ok(ret.fail(format!("Unable to manage file: {trouble}")));
+        if !fetched.trouble.is_empty() && self.spec.contents.is_null() {
+            return Ok(ret.fail(format!("Unable to manage file: {}", fetched.trouble)));
         }
         let report: Report = ret.clone().into();
-        let done = manage::manage(ctx, order, Some(report));
+        let done = manage::manage(ctx, &self.spec, fetched, Some(report));
         // The trial file must outlive the copy above, which reads from it.
         drop(beside);
         match done {
@@ -311,14 +185,12 @@ impl File {
         }
     }
 
-    fn forget_source(&self, ctx: &Context, place: &str) {
+    fn forget_source(&self, ctx: &Context, mut place: String) {
         // An empty place means that the file was already right and nothing was fetched in this run. An older copy may
         // still be in the cache.
-        let mut place = place.to_owned();
-        if let Some(source) =
-            self.origin.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://"))
-        {
-            let cached = modules::fileclient::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));
+        let Origin { source, saltenv, .. } = &self.spec.origin;
+        if let Some(source) = source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://")) {
+            let cached = modules::fileclient::client(ctx).ok().and_then(|client| client.is_cached(source, saltenv));
             place = cached.unwrap_or_default();
         }
         if !place.is_empty()
