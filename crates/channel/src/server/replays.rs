@@ -54,7 +54,10 @@ struct Lately {
     newest: i64,
     /// Anything older is refused.
     floor: i64,
-    nonces: VecDeque<(i64, u128)>,
+    /// When each remembered request was sent, and half of its nonce. A minion that sends many requests has a thousand of
+    /// them to look through for each one; 64 random bits are enough to tell its own requests apart.
+    times: VecDeque<i64>,
+    nonces: VecDeque<u64>,
     /// An older request was received, so the session key should be replaced.
     suspect: bool,
     /// When it was last replaced, by the master's clock.
@@ -70,13 +73,11 @@ impl Replays {
     /// Accepts a request unless it is a replay.
     pub fn admit(&self, sent: &Sent<'_>) -> Result<(), Replay> {
         let mut minions = self.minions();
-        if !minions.contains_key(sent.id) {
-            let floor = self.started.saturating_sub(WINDOW);
-            minions.insert(sent.id.clone(), Lately::new(floor));
+        if let Some(lately) = minions.get_mut(sent.id) {
+            return lately.admit(sent);
         }
-        // It was inserted above.
-        let Some(lately) = minions.get_mut(sent.id) else { return Ok(()) };
-        lately.admit(sent)
+        let floor = self.started.saturating_sub(WINDOW);
+        minions.entry(sent.id.clone()).or_insert_with(|| Lately::new(floor)).admit(sent)
     }
 
     /// Returns whether the data in a request that may be repeated may be stored: once for each nonce. Otherwise a
@@ -98,7 +99,12 @@ impl Replays {
             return false;
         }
         // Nothing was sent yet with the session key that follows, so any time is accepted.
-        *lately = Lately { renewed: Some(now), nonces: std::mem::take(&mut lately.nonces), ..Lately::new(i64::MIN) };
+        *lately = Lately {
+            renewed: Some(now),
+            times: std::mem::take(&mut lately.times),
+            nonces: std::mem::take(&mut lately.nonces),
+            ..Lately::new(i64::MIN)
+        };
         true
     }
 
@@ -109,7 +115,14 @@ impl Replays {
 
 impl Lately {
     fn new(floor: i64) -> Self {
-        Lately { newest: i64::MIN, floor, nonces: VecDeque::new(), suspect: false, renewed: None }
+        Lately {
+            newest: i64::MIN,
+            floor,
+            times: VecDeque::new(),
+            nonces: VecDeque::new(),
+            suspect: false,
+            renewed: None,
+        }
     }
 
     fn admit(&mut self, sent: &Sent<'_>) -> Result<(), Replay> {
@@ -135,14 +148,16 @@ impl Lately {
     fn remember(&mut self, ts: i64, nonce: &str) -> bool {
         // It was checked to be 32 hexadecimal digits.
         let nonce = u128::from_str_radix(nonce, 16).unwrap_or_default();
-        if self.nonces.iter().any(|(_, known)| *known == nonce) {
+        // A UUID has fixed bits in both halves, but 60 random ones in the lower.
+        let nonce = nonce as u64;
+        if self.nonces.contains(&nonce) {
             return false;
         }
-        self.nonces.push_back((ts, nonce));
+        self.times.push_back(ts);
+        self.nonces.push_back(nonce);
         while self.nonces.len() > MOST {
-            if let Some((ts, _)) = self.nonces.pop_front() {
-                self.floor = self.floor.max(ts);
-            }
+            let oldest = self.forget_oldest();
+            self.floor = self.floor.max(oldest);
         }
         true
     }
@@ -154,9 +169,15 @@ impl Lately {
         self.newest = ts;
         // By the newest time the minion itself has used, not by ours: its clock may be wrong.
         self.floor = self.floor.max(ts.saturating_sub(WINDOW));
-        while self.nonces.front().is_some_and(|(ts, _)| *ts < self.floor) {
-            self.nonces.pop_front();
+        while self.times.front().is_some_and(|ts| *ts < self.floor) {
+            self.forget_oldest();
         }
+    }
+
+    /// Forgets the request that was remembered first. Returns when it was sent.
+    fn forget_oldest(&mut self) -> i64 {
+        self.nonces.pop_front();
+        self.times.pop_front().unwrap_or(i64::MIN)
     }
 }
 
