@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Crates whose arithmetic may wrap in a released program, with the reason. All others check it: a wrapped length of
 /// something that a stranger sent could get past a bound.
-const WRAPPING: [(&str, &str); 16] = [
+const WRAPPING: [(&str, &str); 17] = [
     ("beacons", "reads the machine"),
     ("cli", "reads what its user types"),
     ("config", "reads the operator's files"),
@@ -14,6 +14,7 @@ const WRAPPING: [(&str, &str); 16] = [
     ("exec", "passes arguments on"),
     ("exec-macros", "runs in the compiler"),
     ("grains", "reads the machine"),
+    ("logscope", "does no arithmetic"),
     ("modules", "does what the operator wants"),
     ("outputters", "prints"),
     ("returners", "stores elsewhere"),

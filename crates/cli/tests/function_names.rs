@@ -29,7 +29,6 @@ const OTHER_TEXTS: &[&str] = &[
     "data.subdict_match",
     "hosts.file",
     "iptables.save_filters",
-    "log.peer",
     "minion.out",
     "minion.pem",
     "minion.pub",

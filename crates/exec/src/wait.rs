@@ -6,6 +6,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use logscope::Scope;
 use tokio::runtime::{Builder, Handle};
 
 use crate::{Context, Error, Job, Result, kill};
@@ -71,9 +72,9 @@ impl Context {
         &self,
         work: impl FnOnce(&Context) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (ctx, span) = (self.clone(), tracing::Span::current());
+        let (ctx, scope) = (self.clone(), Scope::current());
         let mut unless_done = KillOnDrop(Some(self.job.clone()));
-        let done = tokio::task::spawn_blocking(move || span.in_scope(|| kill::caught(|| work(&ctx)))).await;
+        let done = tokio::task::spawn_blocking(move || scope.run(|| kill::caught(|| work(&ctx)))).await;
         unless_done.0 = None;
         done.map_err(|error| Error::Other(error.to_string()))?
     }
@@ -81,12 +82,12 @@ impl Context {
 
 /// Does several things at the same time, on threads of this builder.
 fn side_by_side_on<T: Send>(builder: impl Fn() -> thread::Builder, work: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
-    let (runtime, span) = (Handle::try_current().ok(), tracing::Span::current());
+    let (runtime, scope) = (Handle::try_current().ok(), Scope::current());
     // The thread that takes the work out does it: a thread that could not be started leaves it there.
     let places: Vec<_> = work.into_iter().map(|work| Mutex::new(Some(work))).collect();
     let do_one = |place: &Mutex<Option<_>>| {
         let work = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-        span.in_scope(work.expect("nothing is done twice"))
+        scope.run(work.expect("nothing is done twice"))
     };
     thread::scope(|scope| {
         let start = |place| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crypto::{PublicKey, clean_key};
+use logscope::Peer;
 use tracing::{error, info, warn};
 use value::Map;
 use wire::MinionId;
@@ -130,8 +131,8 @@ impl Admission {
                 // Nothing is proven, but lines about a minion with a key have a share of their own: strangers must not hide them
                 // among lines about strangers.
                 let is_known = known.is_some_and(|stored| stored.state == KeyState::Accepted);
-                let caused = is_known.then(|| tracing::info_span!("log.peer", peer = case.id.as_str(), claimed = true));
-                caused.unwrap_or_else(tracing::Span::none).in_scope(|| log(case.id, decision.row));
+                let _peer = is_known.then(|| logscope::enter(Peer::Claimed(case.id.clone())));
+                log(case.id, decision.row);
                 return Ok(decision.outcome);
             }
             // Another application under this id was faster, and this one is no longer the first.

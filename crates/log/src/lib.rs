@@ -9,8 +9,8 @@
 //! fields follow the message in brackets. Lines are written by the thread that logs, whole and at once, so that
 //! nothing is lost when the process ends, and the log can be opened before a daemon forks.
 //!
-//! Text from strangers cannot look like a separate line or command a terminal (see [`tame`]). Lines that peers cause,
-//! in a span `log.peer` (see [`caused`]), have a limited share of each output above `debug` (see [`limit`]).
+//! Text from strangers cannot look like a separate line or command a terminal (see [`tame`]). Lines that peers cause
+//! (see [`logscope`]) have a limited share of each output above `debug` (see [`limit`]).
 
 mod caused;
 mod early;
@@ -27,7 +27,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use caused::Peer;
+use caused::Limited;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record as SpanRecord};
 use tracing::{Event, Metadata, Subscriber};
@@ -217,7 +217,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
             tracing::Level::TRACE => Level::TRACE,
         };
         // Spans carry ids for the lines in them, whatever their own level; they cost nothing where no line shows ids.
-        (metadata.is_span() && (self.shows_spans || metadata.name() == caused::SPAN))
+        (metadata.is_span() && self.shows_spans)
             || (metadata.is_event()
                 && highest >= self.root
                 && highest >= self.threshold(&logger_name(metadata.target())))
@@ -238,9 +238,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
         let mut facts = Facts::default();
         attributes.record(&mut facts);
         if let Some(span) = context.span(id) {
-            if let Some(peer) = Peer::of(attributes) {
-                span.extensions_mut().insert(peer);
-            }
             span.extensions_mut().insert(facts);
         }
     }
@@ -268,14 +265,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
                 facts.inherit(around);
             }
         }
-        let peer = Peer::around(context.event_scope(event));
         let line = Line {
             logger: &logger,
             level,
             number: metadata.line().unwrap_or(0),
             path: metadata.file().unwrap_or_default(),
         };
-        self.writer.write(&line, &facts, peer.as_ref());
+        self.writer.write(&line, &facts, Limited::current().as_ref());
     }
 }
 
@@ -392,8 +388,11 @@ impl Visit for Facts {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use logscope::Peer;
     use value::{Map, map};
+    use wire::MinionId;
+
+    use super::*;
 
     fn lines(options: Map, log_something: impl FnOnce()) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
@@ -406,6 +405,19 @@ mod tests {
         let subscriber = Registry::default().with(SaltLog::new(&settings).unwrap());
         tracing::subscriber::with_default(subscriber, log_something);
         std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    fn caused_by<T>(peer: Peer, log_something: impl FnOnce() -> T) -> T {
+        let _peer = logscope::enter(peer);
+        log_something()
+    }
+
+    fn minion(id: &str) -> Peer {
+        Peer::Minion(MinionId::new(id).unwrap())
+    }
+
+    fn stranger() -> Peer {
+        Peer::Stranger(std::net::IpAddr::from(std::net::Ipv4Addr::LOCALHOST).into())
     }
 
     const SHORT: &str = "%(name)s %(levelname)s %(message)s";
@@ -491,15 +503,12 @@ mod tests {
     fn peers_have_a_share_of_the_log_and_debug_outputs_keep_every_line() {
         let flood = || {
             for number in 0..3000 {
-                let span = tracing::info_span!("log.peer", peer = "mallory", known = true);
-                span.in_scope(|| tracing::info!("request {number} {}", "x".repeat(number)));
+                caused_by(minion("mallory"), || tracing::info!("request {number} {}", "x".repeat(number)));
             }
-            let stranger = tracing::info_span!("log.peer", peer = %std::net::Ipv4Addr::LOCALHOST);
-            let victim = tracing::info_span!("log.peer", peer = "victim", known = true);
-            stranger.in_scope(|| victim.in_scope(|| tracing::warn!("the key of victim")));
-            stranger.in_scope(|| tracing::warn!("{}", "y".repeat(10_000)));
-            let operator = tracing::info_span!("log.peer", peer = "", known = true);
-            stranger.in_scope(|| operator.in_scope(|| (0..500).for_each(|_| tracing::info!("operator"))));
+            caused_by(stranger(), || caused_by(minion("victim"), || tracing::warn!("the key of victim")));
+            caused_by(stranger(), || tracing::warn!("{}", "y".repeat(10_000)));
+            let operator = || (0..500).for_each(|_| tracing::info!("operator"));
+            caused_by(stranger(), || caused_by(Peer::Operator, operator));
             (0..500).for_each(|_| tracing::info!("the master itself"));
         };
         let options = |level: &str| map! { "log_fmt_logfile" => "%(message)s", "log_level_logfile" => level };
@@ -518,8 +527,7 @@ mod tests {
     #[test]
     fn escaped_characters_of_strangers_count_as_they_are_written() {
         let got = lines(map! { "log_fmt_logfile" => "%(message)s" }, || {
-            let stranger = tracing::info_span!("log.peer", peer = %std::net::Ipv4Addr::LOCALHOST);
-            stranger.in_scope(|| (0..200).for_each(|_| tracing::warn!("{}", "\x1b".repeat(500))));
+            caused_by(stranger(), || (0..200).for_each(|_| tracing::warn!("{}", "\x1b".repeat(500))));
         });
         let written: usize = got.iter().map(String::len).sum();
         assert!((8 << 10..16 << 10).contains(&written), "{written}");
@@ -530,13 +538,12 @@ mod tests {
         let options = map! { "log_fmt_logfile" => "%(message)s", "log_level_logfile" => "info" };
         let got = lines(options, || {
             for _ in 0..1000 {
-                let claimed = tracing::info_span!("log.peer", peer = "web1", claimed = true);
-                claimed.in_scope(|| tracing::warn!("{}", "x".repeat(500)));
-                claimed.in_scope(|| tracing::info!("{}", "y".repeat(500)));
+                let claimed = || Peer::Claimed(MinionId::new("web1").unwrap());
+                caused_by(claimed(), || tracing::warn!("{}", "x".repeat(500)));
+                caused_by(claimed(), || tracing::info!("{}", "y".repeat(500)));
             }
-            let proven = tracing::info_span!("log.peer", peer = "web1", known = true);
-            proven.in_scope(|| tracing::warn!("about web1"));
-            proven.in_scope(|| tracing::warn!("more about web1"));
+            caused_by(minion("web1"), || tracing::warn!("about web1"));
+            caused_by(minion("web1"), || tracing::warn!("more about web1"));
         });
         let count = |text: &str| got.iter().filter(|line| line.contains(text)).count();
         assert_eq!((count("about web1"), count("xxx"), count("yyy")), (2, 6, 6));

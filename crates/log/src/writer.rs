@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::caused::Peer;
+use crate::caused::Limited;
 use crate::format::{Format, Record, put_into};
 use crate::level::Level;
 use crate::limit::{Limiter, Suppressed, WINDOW};
@@ -57,7 +57,7 @@ impl Writer {
     }
 
     /// Writes a line; one that a peer causes only while its share lasts.
-    pub(crate) fn write(self: &Arc<Self>, line: &Line<'_>, facts: &Facts, peer: Option<&Peer>) {
+    pub(crate) fn write(self: &Arc<Self>, line: &Line<'_>, facts: &Facts, peer: Option<&Limited>) {
         let admitted = match peer.zip(peer.and_then(|peer| self.longest(line, facts, peer))) {
             Some((peer, size)) => self.admit(peer, line.level, size),
             None => true,
@@ -70,7 +70,7 @@ impl Writer {
     }
 
     /// Returns the length of the longest message that is written to outputs where peers have a share; `None` if there is none.
-    fn longest(&self, line: &Line<'_>, facts: &Facts, peer: &Peer) -> Option<usize> {
+    fn longest(&self, line: &Line<'_>, facts: &Facts, peer: &Limited) -> Option<usize> {
         let limited = self.outputs.iter().filter(|output| line.level >= output.level && output.is_limited());
         let ids = put_into(self.format_jid.as_deref(), "jid", facts.jid()).len()
             + put_into(self.format_minion_id.as_deref(), "minion_id", facts.minion_id()).len();
@@ -85,12 +85,12 @@ impl Writer {
         limited.map(size).max()
     }
 
-    fn admit(self: &Arc<Self>, peer: &Peer, level: Level, size: usize) -> bool {
+    fn admit(self: &Arc<Self>, peer: &Limited, level: Level, size: usize) -> bool {
         let now = Instant::now();
         let (ended, admitted, next) = {
             let mut limiter = self.limiter();
             let ended = limiter.end_windows(now);
-            let admitted = limiter.admit(peer.group(level), peer.name(), (level, size), now);
+            let admitted = limiter.admit(peer.group(level), &peer.name(), (level, size), now);
             (ended, admitted, limiter.next_report())
         };
         self.report(ended);

@@ -1,6 +1,7 @@
 //! Authentication for publications, runners and wheel functions: by token, external authentication, or the key of a
 //! local user.
 
+use logscope::Peer;
 use value::{Map, Value, map};
 
 use crate::Shared;
@@ -55,14 +56,12 @@ impl Caller {
         self.user.as_deref().unwrap_or("a user without a name")
     }
 
-    /// Returns the span in which the caller's request is handled. A user with a list of permissions has a quota of log
-    /// lines, like a minion; an operator with all permissions has no limit.
-    pub fn span(&self) -> tracing::Span {
-        let peer = match &self.grant {
-            Grant::All => String::new(),
-            Grant::Listed(_) => format!("user {}", self.name()),
-        };
-        tracing::info_span!("log.peer", peer, known = true)
+    /// Returns whose share of the log the lines about the caller's request count to.
+    pub fn peer(&self) -> Peer {
+        match &self.grant {
+            Grant::All => Peer::Operator,
+            Grant::Listed(_) => Peer::User(self.name().to_owned()),
+        }
     }
 }
 

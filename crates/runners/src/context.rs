@@ -11,6 +11,7 @@ use exec::{Catalogue, Error, Result};
 use files::FileServer;
 use futures_util::future::BoxFuture;
 use keys::KeyStore;
+use logscope::Scope;
 use rt::Rt;
 use store::jobs::JobCache;
 use value::error::chain;
@@ -170,7 +171,8 @@ impl RunnerContext {
         work: impl FnOnce(&RunnerContext) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let ctx = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&ctx)).await;
+        let scope = Scope::current();
+        let done = tokio::task::spawn_blocking(move || scope.run(|| work(&ctx))).await;
         done.map_err(|error| Error::Other(format!("the work ended early: {error}")))?
     }
 

@@ -202,8 +202,7 @@ impl Subscriber {
                 delivery.lost.push(self.number);
                 self.lost.store(true, Ordering::Release);
                 if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let caused = tracing::info_span!("log.peer", peer = %Network::from(self.peer.ip()));
-                    let _caused = caused.entered();
+                    let _peer = logscope::enter(logscope::Peer::Stranger(Network::from(self.peer.ip())));
                     tracing::warn!(peer = %self.peer, "the queue of a subscriber is full; it gets the rest later");
                 }
             }

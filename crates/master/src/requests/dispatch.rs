@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use channel::server::{Opened, Refused, SealedRequest};
+use logscope::{Peer, Scope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
 use transport::{Incoming, Reply, RequestServer};
 use value::{Map, Value};
 use wire::command::Origin;
@@ -303,9 +303,7 @@ impl Dispatcher {
     fn refuse(&self, peer: std::net::SocketAddr, refused: Refused) -> Value {
         self.shared.metrics.refused.count();
         // Lines about a minion with a key have a share of their own, so that strangers cannot hide them.
-        let claimed =
-            refused.about.as_ref().map(|id| tracing::info_span!("log.peer", peer = id.as_str(), claimed = true));
-        let _caused = claimed.map(tracing::Span::entered);
+        let _peer = refused.about.as_ref().map(|id| logscope::enter(Peer::Claimed(id.clone())));
         self.refusals.note(peer.ip(), refused.about.as_ref(), &refused.reason);
         refused.answer.into_value()
     }
@@ -338,7 +336,7 @@ impl Dispatcher {
     /// Runs one step of a request, and starts the next one.
     fn run_step(self: &Arc<Self>, mut ticket: Ticket, step: impl FnOnce(&Reply) -> Step) {
         // Until it has proved more, the sender is somebody at an address, whose lines in the log are limited.
-        let _caused = tracing::info_span!("log.peer", peer = %Network::from(ticket.peer.ip())).entered();
+        let _peer = logscope::enter(Peer::Stranger(Network::from(ticket.peer.ip())));
         // A bug in what answers one request must not take the thread away from the others.
         let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&ticket.reply)));
         match step {
@@ -520,8 +518,8 @@ impl Dispatcher {
                 contained(|| dispatcher.run_step(ticket, |_| dispatcher.handle_clear(load, Some(login), peer)));
             });
         };
-        // In the span of the address, whose log lines are limited.
-        self.spawn(log_in.in_current_span());
+        // In the scope of the address, whose log lines are limited.
+        self.spawn(Scope::current().around(Box::pin(log_in)));
     }
 
     /// Handles the request of a program.
@@ -540,10 +538,8 @@ impl Dispatcher {
     }
 
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
-        let proven = is_proven(&request);
-        let caused =
-            |id: &MinionId| tracing::info_span!("log.peer", peer = id.as_str(), known = proven, claimed = !proven);
-        let _caused = request.id.as_ref().map(|id| caused(id).entered());
+        let sender = if is_proven(&request) { Peer::Minion } else { Peer::Claimed };
+        let _peer = request.id.clone().map(|id| logscope::enter(sender(id)));
         let Some(handle) = handler(&request.cmd, Origin::Minion) else {
             self.not_exposed(&request.cmd, peer);
             return self.step(nothing(), Some(request));
@@ -566,7 +562,7 @@ impl Dispatcher {
 
     fn step(&self, answer: Answer, request: Option<SealedRequest>) -> Step {
         Step::Done(match answer {
-            Answer::Later(value) => return Step::Wait(Box::pin(value.in_current_span()), request),
+            Answer::Later(value) => return Step::Wait(Box::pin(Scope::current().around(value)), request),
             Answer::Silence => None,
             Answer::Plain(value) => Some(value),
             Answer::Value(value) => Some(finish(request.as_ref(), value)),

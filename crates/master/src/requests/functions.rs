@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use exec::Call;
+use logscope::Scope;
 use runners::{Connected, Events, Kind, Request, RunnerContext, TABLES, call_from_low};
 use targeting::acl::{self, Form, call_allowed};
-use tracing::{Instrument, Span, info, warn};
+use tracing::{info, warn};
 use value::{Map, Value, map};
 
 use super::{Answer, MasterRequest};
@@ -16,37 +17,37 @@ use crate::users::Grant;
 
 /// Handles `runner`: answers at once, with the tag of the result.
 pub fn runner(ask: MasterRequest) -> Answer {
-    let (shared, request, span) = match admit(ask, Kind::Runner) {
+    let (shared, request, scope) = match admit(ask, Kind::Runner) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
     let called = || info!("Runner {} called by {} with jid {}", request.fun, request.user, request.jid);
-    span.in_scope(called);
+    scope.run(called);
     let answer = map! { "tag" => Kind::Runner.tag(&request.jid), "jid" => request.jid.as_str() };
     let rt = shared.stores.rt.clone();
     Answer::Later(Box::pin(async move {
         // In a task of its own: it goes on when the asking program has gone.
-        let run = async move { runners::run(&context(&shared), request).await };
-        rt.spawn(run.instrument(span));
+        let run = Box::pin(async move { runners::run(&context(&shared), request).await });
+        rt.spawn(scope.around(run));
         answer.into()
     }))
 }
 
 /// Handles `wheel`: answers with the result.
 pub fn wheel(ask: MasterRequest) -> Answer {
-    let (shared, request, span) = match admit(ask, Kind::Wheel) {
+    let (shared, request, scope) = match admit(ask, Kind::Wheel) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
-    let run = async move {
+    let run = Box::pin(async move {
         let tag = Kind::Wheel.tag(&request.jid);
         let mut data = runners::run(&context(&shared), request).await.data;
         // As in Salt, the answer lacks the arguments and has the tag twice.
         data.remove("fun_args");
         data.insert("tag", tag.as_str());
         map! { "tag" => tag, "data" => data }.into()
-    };
-    Answer::Later(Box::pin(run.instrument(span)))
+    });
+    Answer::Later(Box::pin(scope.around(run)))
 }
 
 /// Runs a runner for a minion, and answers with its result.
@@ -110,16 +111,16 @@ fn runner_inside(kind: Kind, fun: &str, call: &Call) -> Option<(String, Call)> {
     Some((fun.to_string(), inside))
 }
 
-/// Checks who the caller is and what they may do. Also returns the span in which the function runs.
-fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
+/// Checks who the caller is and what they may do. Also returns the scope of the log in which the function runs.
+fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Scope), Map> {
     let MasterRequest { shared, login, mut load, .. } = ask;
     let fields = load.clone();
     let caller = credentials::check(&shared, login, &fields, &mut load).map_err(|unknown| {
         unknown.log();
         unknown.answer()
     })?;
-    let span = caller.span();
-    let _caused = span.clone().entered();
+    let scope = Scope::of(caller.peer());
+    let _peer = logscope::enter(caller.peer());
     let fun = load.get_str("fun").unwrap_or_default().to_owned();
     // A function that does not exist takes nothing, and the call says so with the events around it.
     let call = TABLES.find(kind, &fun).map(|function| call_from_low(function, &load)).unwrap_or_default();
@@ -130,7 +131,7 @@ fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span),
         _ => shared.users.master_user().to_owned(),
     };
     let request = Request::new(kind, fun, call, shared.new_jid(), user);
-    Ok((shared, request, span))
+    Ok((shared, request, scope))
 }
 
 /// Returns whether a caller may call a function. A refusal is no event for the log: consoles ask for all that they could show.

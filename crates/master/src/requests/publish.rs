@@ -39,7 +39,7 @@ pub fn handle(ask: MasterRequest) -> Answer {
             return refusal("AuthenticationError", "Authentication error occurred.").into();
         }
     };
-    let _caused = caller.span().entered();
+    let _peer = logscope::enter(caller.peer());
     if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &functions) {
         error!(
             "{} does not have permissions to run {}. Please contact your local administrator if you believe \

@@ -30,7 +30,7 @@ fn shown(ask: MasterRequest) -> Answer {
             return unknown.answer().into();
         }
     };
-    let _caused = caller.span().entered();
+    let _peer = logscope::enter(caller.peer());
     let (what, none) = (load.get_str("of").unwrap_or_default(), Map::new());
     let fields = load.get("question").and_then(Value::as_map).unwrap_or(&none);
     let mut question = match Question::of(what, fields, shared.stores.rt.now()) {

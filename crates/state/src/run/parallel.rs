@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use exec::{Bound, Context, Function};
+use logscope::Scope;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use value::{Map, Value, map};
 
@@ -60,13 +61,13 @@ impl Run {
 
     fn start(&self, tag: &str, work: Work) -> Task {
         let (leave, tag) = (self.done.leave.clone(), tag.to_owned());
-        let (runtime, span) = (tokio::runtime::Handle::try_current().ok(), tracing::Span::current());
+        let (runtime, scope) = (tokio::runtime::Handle::try_current().ok(), Scope::current());
         let unstarted = (leave.clone(), tag.clone());
         let thread = thread::Builder::new().stack_size(STACK);
         // A refused thread fails this state, as the panic of its work does, and not the run.
         let spawned = thread.spawn(move || {
             let _runtime = runtime.as_ref().map(tokio::runtime::Handle::enter);
-            let ret = catch_unwind(AssertUnwindSafe(|| span.in_scope(work))).ok();
+            let ret = catch_unwind(AssertUnwindSafe(|| scope.run(work))).ok();
             // When the job was killed, the receiver of the result is gone.
             let _ = leave.send((tag, ret));
         });
