@@ -48,13 +48,13 @@ impl Source {
         }
     }
 
-    /// Returns the publication of a job. Blocks.
+    /// Returns what lists show of the publication of a job. Blocks.
     ///
     /// # Errors
     /// When the cache cannot be read; so for the other two.
-    pub fn load(&self, ctx: &RunnerContext, jid: &str) -> Result<Option<Map>> {
+    pub fn head(&self, ctx: &RunnerContext, jid: &str) -> Result<Option<Map>> {
         match self.store() {
-            None => ctx.jobs()?.load(jid).map_err(failed),
+            None => ctx.jobs()?.head(jid).map_err(failed),
             Some((store, world)) => wait(store.load(world, jid)),
         }
     }
@@ -74,10 +74,10 @@ impl Source {
         Ok(found.into_iter().map(one).collect())
     }
 
-    /// Returns all jobs. Blocks.
-    pub fn all(&self, ctx: &RunnerContext) -> Result<Vec<(String, Map)>> {
+    /// Returns the same of all jobs. Blocks.
+    pub fn heads(&self, ctx: &RunnerContext) -> Result<Vec<(String, Map)>> {
         match self.store() {
-            None => ctx.jobs()?.all().map_err(failed),
+            None => ctx.jobs()?.heads().map_err(failed),
             Some((store, world)) => wait(store.all(world)),
         }
     }

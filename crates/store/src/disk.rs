@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crypto::{HashType, Hasher};
 use rt::disk::Durability;
 use value::Value;
-use wire::msgpack::{Decode, Packing, pack, unpack};
+use wire::msgpack::{Decode, Packing, pack, unpack, unpack_entries};
 
 use crate::{Error, Result};
 
@@ -111,6 +111,12 @@ pub fn read_text(path: &Path) -> Result<Option<String>> {
 pub fn read_value(path: &Path) -> Result<Option<Value>> {
     let Some(content) = read(path)? else { return Ok(None) };
     unpack(&content, Decode::Default).map(Some).map_err(|error| Error::malformed(path, error))
+}
+
+/// Like [`read_value`], but of a map only the entries under these keys are decoded.
+pub fn read_entries(path: &Path, keys: &[&str]) -> Result<Option<Value>> {
+    let Some(content) = read(path)? else { return Ok(None) };
+    unpack_entries(&content, keys).map(Some).map_err(|error| Error::malformed(path, error))
 }
 
 /// Writes a MessagePack file in the packing of Salt's own files.

@@ -95,6 +95,9 @@ pub trait Jobs: Send + Sync {
     /// Returns the publication of a job.
     fn publication(&self, jid: &str) -> Result<Option<Map>>;
 
+    /// Returns what lists of jobs need of a publication: `jid`, `fun`, `arg`, `tgt`, `tgt_type`, `user`, `metadata`, `kwargs`.
+    fn head(&self, jid: &str) -> Result<Option<Map>>;
+
     /// Returns all expected ids of a job, those of syndics included, in alphabetical order.
     fn minions(&self, jid: &str) -> Result<Vec<String>>;
 
@@ -104,8 +107,8 @@ pub trait Jobs: Send + Sync {
     /// Returns the return of one minion.
     fn return_of(&self, jid: &str, id: &MinionId) -> Result<Option<JobReturn>>;
 
-    /// Returns the number of returns without reading them.
-    fn count_returns(&self, jid: &str) -> Result<usize>;
+    /// Returns the ids of the minions that have returned, in alphabetical order, without decoding their returns.
+    fn returned(&self, jid: &str) -> Result<Vec<String>>;
 
     /// Stores when a job ended, as text (`2024, Feb 29 13:14:16.000001`).
     fn set_end_time(&self, jid: &str, time: &str) -> Result<()>;
@@ -113,8 +116,8 @@ pub trait Jobs: Send + Sync {
     /// Returns when a job ended, if that is known.
     fn end_time(&self, jid: &str) -> Result<Option<String>>;
 
-    /// Returns the id and publication of every job, in no particular order. Unreadable jobs are skipped with a warning.
-    fn all(&self) -> Result<Vec<(String, Map)>>;
+    /// Returns the id and head ([`Jobs::head`]) of every job, in no particular order. Unreadable jobs are skipped with a warning.
+    fn heads(&self) -> Result<Vec<(String, Map)>>;
 
     /// Returns the id of every job, in no particular order, without reading more of the jobs.
     fn ids(&self) -> Result<Vec<String>>;
@@ -252,6 +255,12 @@ impl JobCache {
         }
     }
 
+    /// Like `joined`, for ids alone.
+    fn joined_ids(&self, jid: &str, look: impl Fn(&dyn Jobs) -> Result<Vec<String>>) -> Result<Vec<String>> {
+        let named = |place: &dyn Jobs| Ok(look(place)?.into_iter().map(|id| (id, ())).collect());
+        Ok(self.joined(jid, named)?.into_iter().map(|(id, ())| id).collect())
+    }
+
     /// Stores a return. Once this returns [`Stored::New`] the return survives any crash of the process.
     ///
     /// # Errors
@@ -268,7 +277,18 @@ impl JobCache {
 
     /// Returns the publication of a job, with all expected ids under `Minions`; `None` if the job is unknown.
     pub fn load(&self, jid: &str) -> Result<Option<Map>> {
-        let Some(mut load) = self.found(jid, |place| place.publication(jid))? else { return Ok(None) };
+        let load = self.found(jid, |place| place.publication(jid))?;
+        self.with_minions(jid, load)
+    }
+
+    /// Like [`JobCache::load`], with what [`Jobs::head`] returns of the publication.
+    pub fn head(&self, jid: &str) -> Result<Option<Map>> {
+        let head = self.found(jid, |place| place.head(jid))?;
+        self.with_minions(jid, head)
+    }
+
+    fn with_minions(&self, jid: &str, load: Option<Map>) -> Result<Option<Map>> {
+        let Some(mut load) = load else { return Ok(None) };
         let minions = self.minions(jid)?;
         if !minions.is_empty() {
             load.insert("Minions", minions);
@@ -335,8 +355,7 @@ impl JobCache {
 
     /// See [`Jobs::minions`].
     pub fn minions(&self, jid: &str) -> Result<Vec<String>> {
-        let named = |place: &dyn Jobs| Ok(place.minions(jid)?.into_iter().map(|id| (id, ())).collect());
-        Ok(self.joined(jid, named)?.into_iter().map(|(id, ())| id).collect())
+        self.joined_ids(jid, |place| place.minions(jid))
     }
 
     /// See [`Jobs::returns`].
@@ -349,13 +368,14 @@ impl JobCache {
         self.found(jid, |place| place.return_of(jid, id))
     }
 
-    /// See [`Jobs::count_returns`].
+    /// See [`Jobs::returned`].
+    pub fn returned(&self, jid: &str) -> Result<Vec<String>> {
+        self.joined_ids(jid, |place| place.returned(jid))
+    }
+
+    /// Returns the number of returns without decoding them.
     pub fn count_returns(&self, jid: &str) -> Result<usize> {
-        match self.both()? {
-            // Adding both counts would count a minion twice that is in both.
-            (first, Some(other)) if first.contains(jid)? && other.contains(jid)? => Ok(self.returns(jid)?.len()),
-            _ => self.of(jid)?.count_returns(jid),
-        }
+        Ok(self.returned(jid)?.len())
     }
 
     /// See [`Jobs::set_end_time`].
@@ -368,11 +388,11 @@ impl JobCache {
         self.found(jid, |place| place.end_time(jid))
     }
 
-    /// See [`Jobs::all`].
-    pub fn all(&self) -> Result<Vec<(String, Map)>> {
+    /// See [`Jobs::heads`].
+    pub fn heads(&self) -> Result<Vec<(String, Map)>> {
         let (first, other) = self.both()?;
-        let mut jobs = first.all()?;
-        let more = other.map(Jobs::all).transpose()?.unwrap_or_default();
+        let mut jobs = first.heads()?;
+        let more = other.map(Jobs::heads).transpose()?.unwrap_or_default();
         if !more.is_empty() {
             let known: HashSet<String> = jobs.iter().map(|(jid, _)| jid.clone()).collect();
             jobs.extend(more.into_iter().filter(|(jid, _)| !known.contains(jid)));

@@ -87,7 +87,7 @@ impl Sources {
                 true => JobCache::beside_master(cachedir, hash, &master.jobs.master_job_cache),
                 false => JobCache::new(cachedir, hash),
             };
-            cache.all().ok()
+            cache.heads().ok()
         });
         let function = |load: &Map| load.get_str("fun").unwrap_or_default().to_owned();
         found.into_iter().flatten().map(|(jid, load)| (jid, function(&load))).collect()

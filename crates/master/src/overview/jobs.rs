@@ -90,7 +90,7 @@ fn is_old(jid: &str, now: SystemTime) -> bool {
 }
 
 fn load(shared: &Shared, jid: &str) -> Result<Option<Map>, Refused> {
-    shared.stores.jobs.load(jid).map_err(|error| Refused::unreadable(&error))
+    shared.stores.jobs.head(jid).map_err(|error| Refused::unreadable(&error))
 }
 
 impl JobFilter {
@@ -147,10 +147,11 @@ fn expected(shared: &Shared, jid: &str, load: &mut Map) -> Result<Vec<String>, R
     let ids = load.remove("Minions").and_then(Value::into_list).unwrap_or_default();
     let ids: Vec<String> = ids.into_iter().filter_map(Value::into_string).collect();
     let (jobs, failed) = (&shared.stores.jobs, |error: store::Error| Refused::unreadable(&error));
-    if !ids.is_empty() || jobs.count_returns(jid).map_err(failed)? > MOST_UNLISTED {
+    if !ids.is_empty() {
         return Ok(ids);
     }
-    Ok(jobs.returns(jid).map_err(failed)?.into_iter().map(|(id, _)| id).collect())
+    let returned = jobs.returned(jid).map_err(failed)?;
+    Ok(if returned.len() > MOST_UNLISTED { ids } else { returned })
 }
 
 /// Describes a job. Also returns how many returns were looked for.

@@ -28,7 +28,7 @@ async fn acknowledged_returns_and_sessions_survive_a_restart() {
     let minion = master.channel("web1", PrivateKey::from_pem(pem.as_bytes(), None).unwrap(), place.path());
     assert!(matches!(minion.sign_in().await, Ok(SignIn::Accepted(_))), "the same master key");
     let jobs = jobs(&master);
-    let (jid, load) = jobs.all().unwrap().pop().unwrap();
+    let (jid, load) = jobs.heads().unwrap().pop().unwrap();
     assert_eq!((load.get_str("fun"), load.get_str("tgt")), (Some("test.ping"), Some("web1")));
     assert_eq!(jobs.returns(&jid).unwrap().len(), 1);
     assert_eq!(jobs.minions(&jid).unwrap(), ["web1"], "nobody else was to run it");
@@ -66,7 +66,7 @@ async fn embedded_job_cache_also_finds_jobs_in_salts_layout() {
     let master = Master::start_in(master.stop().await, Map::new()).await;
     let beside = jobs(&master);
     assert_eq!(beside.returns(&new).unwrap().len(), 1);
-    assert_eq!(beside.all().unwrap().len(), 2);
+    assert_eq!(beside.heads().unwrap().len(), 2);
     master.stop().await;
 }
 

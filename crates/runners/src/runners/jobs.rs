@@ -446,7 +446,7 @@ fn any_glob(globs: &[String], value: Option<&Value>) -> bool {
 
 /// Returns all jobs, the oldest first.
 fn all_jobs(ctx: &RunnerContext, source: &Source) -> Result<Vec<(String, Map)>> {
-    let mut jobs = source.all(ctx)?;
+    let mut jobs = source.heads(ctx)?;
     jobs.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(jobs)
 }
@@ -486,7 +486,7 @@ fn unknown(jid: &str, job: &Map, returns: &[(String, JobReturn)]) -> Option<Stri
 }
 
 fn read_job(ctx: &RunnerContext, source: &Source, jid: &str) -> Result<(Map, Vec<(String, JobReturn)>)> {
-    let load = source.load(ctx, jid)?;
+    let load = source.head(ctx, jid)?;
     Ok((described(jid, load.as_ref()), source.returns(ctx, jid)?))
 }
 

@@ -71,11 +71,36 @@ fn a_job_is_read_back() {
         f.flush();
         assert_eq!(f.jobs.load(JID).unwrap().unwrap().get("Minions"), Some(&list!["db1", "far1", "web1"]));
         assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(true))]);
+        assert_eq!(f.jobs.returned(JID).unwrap(), ["web1"]);
         assert_eq!(f.jobs.count_returns(JID).unwrap(), 1);
-        assert_eq!(f.jobs.all().unwrap().len(), 1);
+        assert_eq!(f.jobs.heads().unwrap().len(), 1);
         assert_eq!(f.jobs.ids().unwrap(), [JID]);
         assert_eq!(f.jobs.load("20240229131415678902").unwrap(), None);
         assert_eq!(f.jobs.returns("20240229131415678902").unwrap(), []);
+    }
+}
+
+#[test]
+fn a_head_has_what_lists_show_and_no_return() {
+    for f in fixtures() {
+        let shown = map! {
+            "jid" => JID, "fun" => "runner.jobs.list_jobs", "arg" => list![map! { "__kwarg__" => true, "metadata" => 1 }],
+            "tgt" => "one_master", "tgt_type" => "list", "user" => "fred", "metadata" => "m", "kwargs" => map! { "a" => 1 },
+        };
+        let mut load =
+            map! { "id" => "one_master", "return" => map! { "jid" => "another", "return" => "x".repeat(9) } };
+        load.extend(shown.clone());
+        load.insert("ret", "none");
+        f.jobs.prepare(JID, false).unwrap();
+        f.jobs.save_load(JID, &load).unwrap();
+        f.flush();
+        assert_eq!(f.jobs.head(JID).unwrap(), Some(shown.clone()), "{}", f.name);
+        assert_eq!(summary(JID, &shown), summary(JID, &load));
+        assert_eq!(f.jobs.heads().unwrap(), [(JID.to_owned(), shown.clone())]);
+        f.jobs.save_minions(JID, &["web1".into()], None).unwrap();
+        let minions = f.jobs.head(JID).unwrap().unwrap().get("Minions").cloned();
+        assert_eq!(minions, Some(list!["web1"]));
+        assert_eq!(f.jobs.head("20240229131415678902").unwrap(), None);
     }
 }
 
@@ -236,7 +261,7 @@ fn jobs_in_the_other_layout_are_found_and_stay_there() {
     after.store_return(new, &id("web1"), &returned(2)).unwrap();
     assert!(after.directory(old).join("web1/return.p").exists() && !after.directory(new).exists());
     for cache in [after, cache(FILES)] {
-        let mut jids: Vec<String> = cache.all().unwrap().into_iter().map(|(jid, _)| jid).collect();
+        let mut jids: Vec<String> = cache.heads().unwrap().into_iter().map(|(jid, _)| jid).collect();
         jids.sort();
         assert_eq!(jids, [old, new]);
         assert_eq!(cache.returns(old).unwrap(), [("web1".to_owned(), returned(1))]);

@@ -13,6 +13,7 @@ use crypto::HashType;
 use value::{Map, Value};
 use wire::MinionId;
 
+use super::summary::HEAD;
 use super::{Cleaned, JobReturn, Jobs, Stored};
 use crate::disk::{self, Writing};
 use crate::{Error, Result};
@@ -163,7 +164,12 @@ impl Jobs for Files {
     }
 
     fn publication(&self, jid: &str) -> Result<Option<Map>> {
-        read_map(&self.directory(jid).join(LOAD))
+        let path = self.directory(jid).join(LOAD);
+        map_in(&path, disk::read_value(&path)?)
+    }
+
+    fn head(&self, jid: &str) -> Result<Option<Map>> {
+        read_head(&self.directory(jid).join(LOAD))
     }
 
     fn minions(&self, jid: &str) -> Result<Vec<String>> {
@@ -201,10 +207,11 @@ impl Jobs for Files {
         read_return(&self.directory(jid).join(id.as_str()))
     }
 
-    fn count_returns(&self, jid: &str) -> Result<usize> {
+    fn returned(&self, jid: &str) -> Result<Vec<String>> {
         let directory = self.directory(jid);
-        let names = disk::text_names(&directory)?;
-        Ok(names.iter().filter(|name| !name.starts_with('.') && directory.join(name).join(RETURN).is_file()).count())
+        let mut names = disk::text_names(&directory)?;
+        names.retain(|name| !name.starts_with('.') && directory.join(name).join(RETURN).is_file());
+        Ok(names)
     }
 
     fn set_end_time(&self, jid: &str, time: &str) -> Result<()> {
@@ -218,12 +225,12 @@ impl Jobs for Files {
         Ok(text.map(|text| text.trim_matches('\n').to_owned()))
     }
 
-    fn all(&self) -> Result<Vec<(String, Map)>> {
+    fn heads(&self) -> Result<Vec<(String, Map)>> {
         let mut jobs = Vec::new();
         for top in disk::names(&self.root)? {
             let top = self.root.join(top);
             for name in disk::names(&top)? {
-                match read_map(&top.join(name).join(LOAD)) {
+                match read_head(&top.join(name).join(LOAD)) {
                     Ok(Some(load)) => jobs.extend(load.get("jid").map(Value::to_string).map(|jid| (jid, load))),
                     Ok(None) => {}
                     Err(error) => tracing::warn!("{error}"),
@@ -270,8 +277,12 @@ fn read_ids(path: &Path) -> Result<BTreeSet<String>> {
     Ok(ids.into_iter().filter_map(Value::into_string).collect())
 }
 
-fn read_map(path: &Path) -> Result<Option<Map>> {
-    match disk::read_value(path)? {
+fn read_head(path: &Path) -> Result<Option<Map>> {
+    map_in(path, disk::read_entries(path, &HEAD)?)
+}
+
+fn map_in(path: &Path, value: Option<Value>) -> Result<Option<Map>> {
+    match value {
         None => Ok(None),
         Some(Value::Map(map)) => Ok(Some(map)),
         Some(other) => Err(Error::malformed(path, format!("a {} where a map should be", other.type_name()))),

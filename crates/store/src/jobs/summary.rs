@@ -2,6 +2,9 @@
 
 use value::{Map, Value, map};
 
+/// The entries of a publication that lists of jobs need. The others may be large: Salt keeps what a runner returned among them.
+pub(super) const HEAD: [&str; 8] = ["jid", "fun", "arg", "tgt", "tgt_type", "user", "metadata", "kwargs"];
+
 /// Returns what `jobs.list_jobs` shows of a job: function, arguments, target, user, start time, metadata.
 pub fn summary(jid: &str, load: &Map) -> Map {
     let or = |key: &str, default: &str| load.get(key).cloned().unwrap_or_else(|| Value::from(default));

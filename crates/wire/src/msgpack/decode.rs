@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use value::{Map, Value};
 
+use super::scan::extent;
 use super::{Error, MAX_DEPTH, ext, most_values};
 
 /// The rules by which bytes become text.
@@ -37,6 +38,19 @@ pub fn unpack_within(input: &Bytes, mode: Decode, most: usize) -> Result<Value, 
 /// Reads the value at the start of the input and returns it with its length in bytes.
 pub fn unpack_prefix(input: &[u8], mode: Decode) -> Result<(Value, usize), Error> {
     prefix(input, None, mode, most_values(input.len()))
+}
+
+/// Reads a map that fills the input with [`Decode::Default`], but only the entries under these keys. The others are measured and
+/// not decoded, so dates and constants in them may be malformed. A value that is not a map is read whole.
+pub fn unpack_entries(input: &[u8], keys: &[&str]) -> Result<Value, Error> {
+    let Some(&marker @ (0x80..=0x8f | 0xde | 0xdf)) = input.first() else { return unpack(input, Decode::Default) };
+    let most = most_values(input.len());
+    let mut reader = Reader { input, at: 1, shared: None, mode: Decode::Default, most, room: most };
+    let map = reader.entries(marker, keys).map_err(Stop::into_error)?;
+    match reader.left() {
+        0 => Ok(Value::Map(map)),
+        rest => Err(Error::Trailing(rest)),
+    }
 }
 
 fn whole(input: &[u8], shared: Option<&Bytes>, mode: Decode, most: usize) -> Result<Value, Error> {
@@ -162,6 +176,31 @@ impl<'a> Reader<'a> {
             map.insert(key, value);
         }
         Ok(Value::Map(map))
+    }
+
+    /// Reads the entries of the outermost map that are under these keys.
+    fn entries(&mut self, marker: u8, keys: &[&str]) -> Result<Map, Stop> {
+        let len = self.items(marker, 0xde)?;
+        self.spend(1)?;
+        self.announced(len.saturating_mul(2))?;
+        let mut map = Map::new();
+        for _ in 0..len {
+            let key = self.key(MAX_DEPTH - 1)?;
+            if key.as_str().is_some_and(|key| keys.contains(&key)) {
+                let value = self.value(MAX_DEPTH - 1)?;
+                map.insert(key, value);
+            } else {
+                // The value itself was announced by the map.
+                let skipped =
+                    extent(&self.input[self.at..], self.room.saturating_add(1)).map_err(|error| match error {
+                        Error::TooManyValues(_) => Error::TooManyValues(self.most),
+                        other => other,
+                    })?;
+                self.spend(skipped.values - 1)?;
+                self.at += skipped.len;
+            }
+        }
+        Ok(map)
     }
 
     /// A container as a key is hashed with all that is in it, and again with each key it is part of: it counts twice at every

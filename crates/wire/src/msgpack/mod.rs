@@ -10,7 +10,7 @@ mod encode;
 mod ext;
 mod scan;
 
-pub use decode::{Decode, unpack, unpack_bytes, unpack_prefix, unpack_within};
+pub use decode::{Decode, unpack, unpack_bytes, unpack_entries, unpack_prefix, unpack_within};
 pub use encode::{
     Packing, pack, pack_array_header, pack_bytes_header, pack_entries, pack_into, pack_map_header, pack_map_into,
 };

@@ -1,5 +1,5 @@
 use bytes::{Bytes, BytesMut};
-use value::Value;
+use value::{Map, Value};
 
 use super::*;
 use crate::testing::{Random, bytes, integer, vectors};
@@ -189,6 +189,36 @@ fn containers_as_keys_cost_more_at_every_level() {
     };
     assert!(unpack(&nested(3), Decode::Default).is_ok());
     assert!(matches!(unpack(&nested(64), Decode::Default), Err(Error::TooManyValues(_))));
+}
+
+#[test]
+fn entries_under_other_keys_are_not_decoded() {
+    let map = value::map! {
+        "fun" => "test.ping", "return" => value::list![1, value::map! { "fun" => 2 }], 7 => "seven", "arg" => value::list!["x"],
+        "" => Value::Null,
+    };
+    for packing in [Packing::Bin, Packing::Wire] {
+        let packed = pack(&Value::Map(map.clone()), packing);
+        let read = |keys: &[&str]| unpack_entries(&packed, keys);
+        assert_eq!(
+            read(&["arg", "fun", "7"]),
+            Ok(value::map! { "fun" => "test.ping", "arg" => value::list!["x"] }.into())
+        );
+        assert_eq!(read(&[]), Ok(Value::Map(Map::new())));
+        for cut in 0..packed.len() {
+            assert!(unpack_entries(&packed[..cut], &["fun"]).is_err(), "{cut}");
+        }
+        let longer = [&packed[..], &[0xc0]].concat();
+        assert_eq!(unpack_entries(&longer, &["fun"]), Err(Error::Trailing(1)));
+    }
+    // What is no map is read whole.
+    assert_eq!(unpack_entries(&[0x93, 1, 2, 3], &["fun"]), Ok(value::list![1, 2, 3]));
+    // Of two entries with one key the last counts, and what is skipped may be malformed inside, but has bounds.
+    assert_eq!(unpack_entries(b"\x82\xa1a\x01\xa1a\x02", &["a"]), Ok(value::map! { "a" => 2 }.into()));
+    let deep = [&b"\x81\xa1b"[..], &[0x91; MAX_DEPTH + 1], &[0xc0]].concat();
+    assert_eq!(unpack_entries(&deep, &["a"]), Err(Error::TooDeep));
+    let many = [&b"\x81\xa1b\xdd\x00\x20\x00\x00"[..], &[0xc0; 0x20_0000]].concat();
+    assert_eq!(unpack_entries(&many, &["a"]), Err(Error::TooManyValues(most_values(many.len()))));
 }
 
 #[test]

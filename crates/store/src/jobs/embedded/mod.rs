@@ -16,8 +16,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use value::{Map, Value};
 use wire::MinionId;
-use wire::msgpack::{Decode, Packing, pack, unpack};
+use wire::msgpack::{Decode, Packing, pack, unpack, unpack_entries};
 
+use super::summary::HEAD;
 use super::{Cleaned, JobReturn, Jobs, Stored};
 use crate::{Error, Result};
 use rows::Rows;
@@ -139,7 +140,14 @@ impl Embedded {
     }
 
     fn read_map(&self, bytes: &[u8]) -> Result<Map> {
-        let value = self.value(bytes)?;
+        self.map_in(self.value(bytes)?)
+    }
+
+    fn read_head(&self, bytes: &[u8]) -> Result<Map> {
+        self.map_in(unpack_entries(bytes, &HEAD).map_err(|error| Error::malformed(&self.path, error))?)
+    }
+
+    fn map_in(&self, value: Value) -> Result<Map> {
         let name = value.type_name();
         value.into_map().ok_or_else(|| Error::malformed(&self.path, format!("a {name} where a map should be")))
     }
@@ -243,6 +251,11 @@ impl Jobs for Embedded {
         Ok(Some(self.read_map(&bytes)?))
     }
 
+    fn head(&self, jid: &str) -> Result<Option<Map>> {
+        let Some(bytes) = self.rows.get(&key(b'l', jid))? else { return Ok(None) };
+        Ok(Some(self.read_head(&bytes)?))
+    }
+
     fn minions(&self, jid: &str) -> Result<Vec<String>> {
         let mut ids = BTreeSet::new();
         for (_, bytes) in self.rows.all(&key_of(b'm', jid, ""))? {
@@ -275,8 +288,8 @@ impl Jobs for Embedded {
         Ok(Some(JobReturn::from_load(&self.read_map(&bytes)?)))
     }
 
-    fn count_returns(&self, jid: &str) -> Result<usize> {
-        Ok(self.rows.all(&key_of(b'r', jid, ""))?.len())
+    fn returned(&self, jid: &str) -> Result<Vec<String>> {
+        Ok(self.rows.all(&key_of(b'r', jid, ""))?.iter().map(|(key, _)| last_part(key)).collect())
     }
 
     fn set_end_time(&self, jid: &str, time: &str) -> Result<()> {
@@ -289,10 +302,10 @@ impl Jobs for Embedded {
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_matches('\n').to_owned()))
     }
 
-    fn all(&self) -> Result<Vec<(String, Map)>> {
+    fn heads(&self) -> Result<Vec<(String, Map)>> {
         let mut jobs = Vec::new();
         for (_, bytes) in self.rows.all(b"l")? {
-            match self.read_map(&bytes) {
+            match self.read_head(&bytes) {
                 Ok(load) => jobs.extend(load.get("jid").map(Value::to_string).map(|jid| (jid, load))),
                 Err(error) => tracing::warn!("{error}"),
             }
