@@ -172,11 +172,22 @@ impl Api {
         }
     }
 
-    /// Finds the caller of a request. The header counts instead of the cookie, even when it is wrong.
+    /// Finds the caller of a request. The header counts instead of the cookie, even when it is wrong. A session and a token count only
+    /// at an address from which their user may log in (`api_acl`): a stolen one is of no use elsewhere.
     ///
     /// # Errors
     /// When the master cannot be asked about a token.
-    pub async fn caller(&self, header: Option<&str>, cookie: Option<&str>) -> Result<Option<Caller>, Failure> {
+    pub async fn caller(
+        &self,
+        header: Option<&str>,
+        cookie: Option<&str>,
+        address: IpAddr,
+    ) -> Result<Option<Caller>, Failure> {
+        let found = self.find_caller(header, cookie).await?;
+        Ok(found.filter(|caller| self.options.may_log_in_from(&caller.session.user, &address.to_string())))
+    }
+
+    async fn find_caller(&self, header: Option<&str>, cookie: Option<&str>) -> Result<Option<Caller>, Failure> {
         let Some(id) = header.or(cookie) else { return Ok(None) };
         if let Some(session) = self.session(id).await? {
             return Ok(Some(Caller { id: Some(id.to_owned()), session, by_cookie: header.is_none() }));

@@ -89,7 +89,7 @@ async fn may_read(api: &Api, head: &Parts) -> Result<(), Failure> {
     }
     let token = text(&head.headers, "x-auth-token").filter(|token| !token.is_empty());
     let cookie = cookie::session_id(&head.headers);
-    let caller = api.caller(token, cookie.as_deref()).await?.ok_or_else(Failure::no_session)?;
+    let caller = api.caller(token, cookie.as_deref(), address).await?.ok_or_else(Failure::no_session)?;
     if !api.is_confirmed(&caller).await? {
         return Err(Failure::no_session());
     }

@@ -1,5 +1,6 @@
 //! What every request has: where it comes from, and a body of bounded size and time.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -33,10 +34,10 @@ pub fn provenance(headers: &HeaderMap) -> Provenance<'_> {
 ///
 /// # Errors
 /// When the master cannot be asked about a token.
-pub async fn caller(api: &Api, headers: &HeaderMap) -> Result<Option<Caller>, Failure> {
+pub async fn caller(api: &Api, headers: &HeaderMap, address: IpAddr) -> Result<Option<Caller>, Failure> {
     // SaltGUI sends an empty header before the login.
     let token = text(headers, "x-auth-token").filter(|token| !token.is_empty());
-    api.caller(token, cookie::session_id(headers).as_deref()).await
+    api.caller(token, cookie::session_id(headers).as_deref(), address).await
 }
 
 /// Reads the body of a request into the room of its client.

@@ -250,7 +250,7 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     // `/run` and `/token` know no sessions: each command has its credentials. Files are for everybody.
     let knows_sessions = !matches!(resource, Resource::Run | Resource::Token) && !resource.is_file();
     let caller = match knows_sessions {
-        true => incoming::caller(api, request.headers()).await?,
+        true => incoming::caller(api, request.headers(), address).await?,
         false => None,
     };
     let changes = request.method() == Method::POST;

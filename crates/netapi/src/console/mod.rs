@@ -120,7 +120,7 @@ async fn received(api: &Arc<Api>, base: &str, rest: &str, request: Request) -> R
     if posts && !may_use_cookie(provenance) {
         return Err(Failure::new(403, "A page of another site may not send this form"));
     }
-    let caller = api.caller(None, cookie::session_id(request.headers()).as_deref()).await?;
+    let caller = api.caller(None, cookie::session_id(request.headers()).as_deref(), address).await?;
     let query = Fields::parse(request.uri().query().unwrap_or_default().as_bytes())?;
     let form = match posts {
         true => {

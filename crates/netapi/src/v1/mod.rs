@@ -97,7 +97,7 @@ async fn answer(api: &Arc<Api>, found: &Found, request: Request) -> Result<Respo
     }
     let token = text(request.headers(), "x-auth-token").filter(|token| !token.is_empty());
     let cookie = cookie::session_id(request.headers());
-    let caller = api.caller(token, cookie.as_deref()).await?.ok_or_else(Failure::no_session)?;
+    let caller = api.caller(token, cookie.as_deref(), address).await?.ok_or_else(Failure::no_session)?;
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     let provenance = incoming::provenance(request.headers());
     if changes && caller.by_cookie && !may_use_cookie(provenance) {

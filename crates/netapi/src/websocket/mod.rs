@@ -16,6 +16,7 @@ use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Error as WireError;
 
 use crate::api::{Api, Caller};
+use crate::exchange::Peer;
 use crate::failure::Failure;
 use crate::feed::{End, Feed, Received};
 use crate::incoming::{self, provenance};
@@ -89,9 +90,10 @@ fn is_formatted(query: Option<&str>) -> Result<bool, Failure> {
 }
 
 async fn caller(api: &Api, id: &str, parts: &Parts) -> Result<Caller, Failure> {
+    let address = parts.extensions.get::<Peer>().map(|peer| peer.0).ok_or_else(Failure::unexpected)?;
     let caller = match id {
-        "" => incoming::caller(api, &parts.headers).await?,
-        id => api.caller(Some(id), None).await?,
+        "" => incoming::caller(api, &parts.headers, address).await?,
+        id => api.caller(Some(id), None, address).await?,
     };
     let caller = caller.ok_or_else(Failure::no_session)?;
     let from = provenance(&parts.headers);

@@ -1,20 +1,11 @@
 //! What one client may take away from the others.
 
-use std::net::SocketAddr;
-
 use futures_util::future::select_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 
-use crate::support::{FRED, Running, SLOW};
-
-/// Connects from another address of this host, as another client.
-async fn from_elsewhere(to: SocketAddr) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-    socket.connect(to).await.unwrap()
-}
+use crate::support::{FRED, Running, SLOW, from_elsewhere};
 
 fn login(password: &str) -> String {
     let form = format!("username=fred&password={password}&eauth=auto");

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod console;
+mod credentials;
 mod files;
 mod foreign_text;
 mod health;

@@ -10,7 +10,7 @@ use event::{Bus, Endpoints, ServeOptions};
 use rt::{Listen, Rt};
 use serde_json::Value as Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -56,6 +56,8 @@ struct Script {
     returns: Vec<Value>,
     /// The message with which the master refuses.
     refusal: Option<String>,
+    /// The master refuses publications when it has no more returns.
+    then_refuses: bool,
     /// Somebody has revoked the token.
     revoked: bool,
     /// How long tokens last, if not for years.
@@ -197,6 +199,11 @@ impl Running {
         *script = Script { returns: vec![answer.into()], login, ..Script::default() };
     }
 
+    /// Prepares the master for commands, after which it refuses publications.
+    pub fn expect_and_refuse(&self, answers: Vec<Value>) {
+        *self.script.lock().unwrap() = Script { returns: answers, then_refuses: true, ..Script::default() };
+    }
+
     /// Lets the master answer a question about the fleet.
     pub fn expect_fleet(&self, of: &str, answer: Map) {
         self.script.lock().unwrap().fleet.insert(of.to_owned(), answer);
@@ -265,13 +272,28 @@ impl Running {
 
     /// Sends bytes, and reads the answer to the end of the connection. `None` if there is no answer.
     pub async fn send_raw(&self, bytes: &[u8]) -> Option<Answer> {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        // The server may answer and close before it has read all.
-        let _ = stream.write_all(bytes).await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        parse(&String::from_utf8(answer).unwrap())
+        exchange(TcpStream::connect(self.address).await.unwrap(), bytes).await
     }
+
+    /// The same from another address of this host, as another client.
+    pub async fn send_from_elsewhere(&self, bytes: &[u8]) -> Option<Answer> {
+        exchange(from_elsewhere(self.address).await, bytes).await
+    }
+}
+
+/// Connects from another address of this host.
+pub async fn from_elsewhere(to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+async fn exchange(mut stream: TcpStream, bytes: &[u8]) -> Option<Answer> {
+    // The server may answer and close before it has read all.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    parse(&String::from_utf8(answer).unwrap())
 }
 
 /// A WebSocket.
@@ -379,6 +401,9 @@ fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
             let answer = script.fleet.get(load.get_str("of").unwrap()).cloned();
             let refused = || map! { "refused" => map! { "status" => 403, "reason" => "Your list does not grant it" } };
             (answer.map_or_else(refused, |fleet| map! { "fleet" => fleet }).into(), Vec::new())
+        }
+        ("publish", None) if script.then_refuses && script.returns.is_empty() => {
+            (refused("AuthorizationError", "Authorization error occurred.").into(), Vec::new())
         }
         ("publish", Some(message)) => (refused("AuthorizationError", message).into(), Vec::new()),
         (_, Some(message)) => (refused("TokenAuthenticationError", message).into(), Vec::new()),
