@@ -21,6 +21,9 @@ const HISTORIES: &str = "100000";
 /// Storms of leases in a full run, of each mode.
 const LEASE_STORMS: &str = "20000";
 
+/// Clients of `salt-api` in a full run that give up while they wait.
+const CANCELS: &str = "10000";
+
 /// The extent of a test run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
@@ -101,7 +104,8 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
             .env("SALTERN_STORMS", STORMS)
             .env("SALTERN_SHARING_STORMS", SHARING_STORMS)
             .env("SALTERN_HISTORIES", HISTORIES)
-            .env("SALTERN_LEASE_STORMS", LEASE_STORMS),
+            .env("SALTERN_LEASE_STORMS", LEASE_STORMS)
+            .env("SALTERN_CANCELS", CANCELS),
     };
     follow(tally, step)
 }

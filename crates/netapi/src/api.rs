@@ -427,7 +427,7 @@ impl Api {
     /// Returns the numbers of this program.
     pub fn metrics(&self) -> String {
         let sessions = self.sessions().len();
-        self.figures.page(sessions, self.streams.count())
+        self.figures.page(sessions, self.streams.count(), self.link.bus.waiting())
     }
 
     /// Counts a login. The name of a backend that does not exist is a text of the client.

@@ -102,6 +102,11 @@ impl Bus {
         self.ready().await.map(|()| self.events.subscribe())
     }
 
+    /// Returns how many requests wait for events.
+    pub fn waiting(&self) -> usize {
+        self.events.receiver_count()
+    }
+
     /// Subscribes to all events from now on, for the stream of a client.
     ///
     /// # Errors

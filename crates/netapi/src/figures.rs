@@ -49,7 +49,7 @@ impl Figures {
     }
 
     /// Writes the page.
-    pub fn page(&self, sessions: usize, streams: usize) -> String {
+    pub fn page(&self, sessions: usize, streams: usize, waiting: usize) -> String {
         let (counts, mut page) = (self.counts(), String::new());
         let head = |page: &mut String, name: &str, kind: &str, about: &str| {
             // Writing to a text never fails.
@@ -73,6 +73,8 @@ impl Figures {
         }
         head(&mut page, "streams", "gauge", "Open streams of events.");
         let _ = writeln!(page, "saltern_api_streams {streams}");
+        head(&mut page, "waiting_requests", "gauge", "Requests that wait for events of the master, such as returns.");
+        let _ = writeln!(page, "saltern_api_waiting_requests {waiting}");
         head(&mut page, "sessions", "gauge", "Sessions in memory.");
         let _ = writeln!(page, "saltern_api_sessions {sessions}");
         page
@@ -97,7 +99,7 @@ mod tests {
         }
         figures.answered("/v1/jobs", &"BREW".parse().unwrap(), 405, Duration::from_millis(250));
         figures.logged_in("fi\"le", "granted");
-        let page = figures.page(7, 1);
+        let page = figures.page(7, 1, 3);
         for line in [
             "# TYPE saltern_api_requests_total counter",
             "saltern_api_requests_total{route=\"/v1/jobs\",method=\"GET\",status=\"200\"} 2",
@@ -106,6 +108,7 @@ mod tests {
             "saltern_api_request_seconds_count{route=\"/v1/jobs\"} 4",
             "saltern_api_logins_total{eauth=\"fi\\\"le\",result=\"granted\"} 1",
             "saltern_api_streams 1",
+            "saltern_api_waiting_requests 3",
             "saltern_api_sessions 7",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");

@@ -1,6 +1,7 @@
 //! `salt-api` over HTTP, beside a master that says what a recording or a test expects.
 
 mod attacks;
+mod cancelled;
 mod console;
 mod credentials;
 mod files;
