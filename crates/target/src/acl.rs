@@ -49,6 +49,15 @@ pub fn publish_allowed(list: &[Value], request: &Publication, checker: &Checker)
         })
 }
 
+/// Returns the entries that count on every minion, whether it is known here or not: those without a target, and those of `*`.
+pub fn for_every_minion(list: &[Value]) -> Vec<Value> {
+    let counts = |entry: &&Value| match entry {
+        Value::Map(map) => single(map).is_some_and(|(target, _)| target == "*"),
+        _ => true,
+    };
+    list.iter().filter(counts).cloned().collect()
+}
+
 /// Returns whether the list could grant the functions on some minions. This is cheap: no target is expanded.
 pub fn functions_allowed(list: &[Value], functions: &[String]) -> bool {
     let patterns = Patterns::default();

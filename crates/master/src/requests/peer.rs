@@ -125,6 +125,7 @@ fn order(shared: &Shared, id: &MinionId, wanted: PeerPublish) -> Option<(Map, Ex
             return None;
         }
     };
+    let list = super::publish::granting(shared, &list, &meant);
     let publication = Publication {
         functions: &functions,
         arguments: &arguments,

@@ -1,6 +1,8 @@
 //! `publish`: a program on this host sends a job to minions.
 
-use targeting::acl::{Publication, everything_allowed, functions_allowed, publish_allowed};
+use std::borrow::Cow;
+
+use targeting::acl::{Publication, everything_allowed, for_every_minion, functions_allowed, publish_allowed};
 use targeting::{Checker, Error, Expected};
 use tracing::{error, warn};
 use value::{Map, Value, map};
@@ -99,6 +101,7 @@ fn allow(
     }
     let checker = shared.stores.checker();
     let meant = meant_by(target, &checker)?;
+    let list = granting(shared, list, &meant);
     let wanted = Publication {
         functions,
         arguments: &arguments(load),
@@ -108,14 +111,25 @@ fn allow(
         delimiter: &target.delimiter,
         minions: Some(&meant.minions),
     };
-    if !free && !publish_allowed(list, &wanted, &checker) {
+    if !free && !publish_allowed(&list, &wanted, &checker) {
         return Err("their list does not grant it with these arguments, or on these minions");
     }
-    if asks_for_more(load) && !everything_allowed(list, &wanted, &checker) {
+    if asks_for_more(load) && !everything_allowed(&list, &wanted, &checker) {
         return Err("returners and executors of their choice are for those who may do everything");
     }
     check_jid(shared, caller, load)?;
     Ok(meant)
+}
+
+/// Returns the entries of a list that can grant a publication to these minions.
+///
+/// With `order_masters`, a target that matches nobody here goes to lower masters all the same. An entry for some minions would grant
+/// it, since it covers all of none, and it is not known whether it covers those.
+pub fn granting<'a>(shared: &Shared, list: &'a [Value], meant: &Expected) -> Cow<'a, [Value]> {
+    match meant.minions.is_empty() && shared.stores.config.jobs.order_masters {
+        true => for_every_minion(list).into(),
+        false => list.into(),
+    }
 }
 
 /// Refuses a job id that a listed user may not choose. `prepare` replaces one that is not valid.

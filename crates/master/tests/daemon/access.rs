@@ -152,8 +152,8 @@ async fn publisher_acl_permits_only_what_it_lists() {
 async fn minion_publishes_only_what_peer_permits() {
     let place = tempfile::tempdir().unwrap();
     let mut options = map! {
-        "peer" => map! { "web.*" => list!["test.*"] }, "peer_run" => map! { "web.*" => list!["test.*"] },
-    };
+    "peer" => map! { "web.*" => list!["test.*", "publish.*"] }, "peer_run" => map! { "web.*" => list!["test.*"] },
+       };
     options.update(open_house());
     let master = Master::start(options).await;
     let minion = master.minion("web1", place.path());
@@ -161,6 +161,12 @@ async fn minion_publishes_only_what_peer_permits() {
         map! { "cmd" => "minion_pub", "fun" => fun, "arg" => list!["1"], "tgt" => "*", "tgt_type" => "glob", "ret" => "" }
     };
     assert_eq!(minion.ask(order("cmd.run")).await, Map::new().into());
+    // No list grants that one minion makes others publish, nor that it hides a function behind another one.
+    for fun in
+        ["publish.publish", "publish.full_data", "test.ping,publish.publish", "test.ping,cmd.run", "saltutil.runner"]
+    {
+        assert_eq!(minion.ask(order(fun)).await, Map::new().into(), "{fun}");
+    }
     let mut for_nobody = order("test.echo");
     for_nobody.insert("tgt", "nobody");
     // Salt's answer when nobody matches; its job id is a number here.
@@ -182,10 +188,15 @@ async fn minion_publishes_only_what_peer_permits() {
     assert_eq!(minion.ask(returns(&jid)).await, map! { "web1" => map! { "ret" => 7 } }.into());
     let other = tempfile::tempdir().unwrap();
     assert_eq!(master.minion("db1", other.path()).ask(returns(&jid)).await, Map::new().into());
+    for nothing in ["20990101000000000000", "../../pki", "..", "", "a\0b", &format!("{jid}/../{jid}")] {
+        assert_eq!(minion.ask(returns(nothing)).await, Map::new().into(), "{nothing:?}");
+    }
     let runner = map! { "cmd" => "minion_runner", "fun" => "test.metasyntactic", "arg" => list![] };
     assert!(minion.ask(runner).await.truthy());
-    let runner = map! { "cmd" => "minion_runner", "fun" => "jobs.list_jobs", "arg" => list![] };
-    assert_eq!(minion.ask(runner).await, Map::new().into());
+    for fun in ["jobs.list_jobs", "salt.cmd", "saltutil.runner", "publish.publish"] {
+        let runner = map! { "cmd" => "minion_runner", "fun" => fun, "arg" => list!["cmd.run", "id"] };
+        assert_eq!(minion.ask(runner).await, Map::new().into(), "{fun}");
+    }
     master.stop().await;
 }
 

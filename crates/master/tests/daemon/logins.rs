@@ -11,7 +11,7 @@ use crate::logged::{self, SECRET};
 
 /// The password of fred and ann in the file.
 pub const RIGHT: &str = "pw-never-told-right";
-const WRONG: &str = "pw-never-told-wrong";
+pub const WRONG: &str = "pw-never-told-wrong";
 
 /// The secret of the backend `sharedsecret`.
 const SHARED: &str = "pw-never-told-shared";
@@ -48,7 +48,7 @@ fn shared(username: impl Into<Value>) -> Map {
     map! { "eauth" => "sharedsecret", "username" => username, "password" => SHARED }
 }
 
-fn publish(fun: impl Into<Value>, arg: Value, proof: Map) -> Map {
+pub fn publish(fun: impl Into<Value>, arg: Value, proof: Map) -> Map {
     map! {
         "cmd" => "publish", "tgt" => "*", "fun" => fun, "arg" => arg, "tgt_type" => "glob", "ret" => "", "jid" => "",
         "user" => "root", "key" => "", "kwargs" => proof,
@@ -75,14 +75,14 @@ pub fn refusal(name: &str, message: &str) -> Value {
     map! { "error" => map! { "name" => name, "message" => message } }.into()
 }
 
-fn denied() -> [Value; 2] {
+pub fn denied() -> [Value; 2] {
     [
         refusal("AuthenticationError", "Authentication error occurred."),
         refusal("AuthorizationError", "Authorization error occurred."),
     ]
 }
 
-async fn start(options: Map, pki: &Path) -> Master {
+pub async fn start(options: Map, pki: &Path) -> Master {
     let master = Master::start(options).await;
     master.minion("web1", pki).channel.sign_in().await.unwrap();
     master
@@ -222,7 +222,11 @@ async fn a_token_stands_for_a_login() {
 async fn an_expired_token_is_refused_at_its_first_use() {
     let (place, options) = options();
     let master = start(options, place.path()).await;
-    for (cmd, text) in [("publish", "a".repeat(64)), ("get_token", "b".repeat(64))] {
+    for (cmd, text) in ["publish", "get_token", "runner", "wheel"]
+        .into_iter()
+        .zip('a'..)
+        .map(|(cmd, letter)| (cmd, letter.to_string().repeat(64)))
+    {
         let store = store::tokens::TokenStore::new(master.path("cache/tokens"), store::Layout::Since3008);
         let expired =
             map! { "start" => 1.0, "expire" => 2.0, "name" => "ann", "eauth" => "file", "token" => text.as_str() };
@@ -230,6 +234,11 @@ async fn an_expired_token_is_refused_at_its_first_use() {
         match cmd {
             "publish" => {
                 assert_eq!(master.ask(publish("test.ping", list![], token(text.as_str()))).await, denied()[0]);
+            }
+            "runner" | "wheel" => {
+                let message = "Authentication failure of type \"token\" occurred.";
+                let answer = master.ask(call(cmd, "jobs.list_jobs", token(text.as_str()))).await;
+                assert_eq!(answer, refusal("TokenAuthenticationError", message), "{cmd}");
             }
             _ => {
                 let asked = map! { "cmd" => "get_token", "token" => text.as_str() };
@@ -239,7 +248,7 @@ async fn an_expired_token_is_refused_at_its_first_use() {
         assert!(!master.path(&format!("cache/tokens/{text}.p")).exists());
     }
     // The backend must still be there when a token is used.
-    let text = "c".repeat(64);
+    let text = "e".repeat(64);
     let store = store::tokens::TokenStore::new(master.path("cache/tokens"), store::Layout::Until3007);
     let of_pam = map! { "start" => 1.0, "expire" => 1e10, "name" => "ann", "eauth" => "pam", "token" => text.as_str() };
     assert!(store.store(&of_pam).unwrap());

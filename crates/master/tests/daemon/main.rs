@@ -5,6 +5,7 @@ mod common;
 mod jobs;
 mod key_rotation;
 mod logged;
+mod login_attacks;
 mod logins;
 mod ports;
 mod requests;
