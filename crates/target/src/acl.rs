@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use value::{Map, Value};
 
+use crate::indirect::{Indirect, called_by};
 use crate::{Checker, DEFAULT_DELIMITER, Error, PyRegex, TargetType, expr_match};
 
 /// A requested publication.
@@ -38,15 +39,35 @@ pub fn publish_allowed(list: &[Value], request: &Publication, checker: &Checker)
     !request.functions.is_empty()
         && request.functions.iter().enumerate().all(|(place, function)| {
             // A function without arguments in the request has none; an entry that requires some does not grant it.
-            let (positional, named) = split_keywords(request.arguments.get(place).map_or(&[][..], Vec::as_slice));
-            list.iter().enumerate().any(|(place, entry)| match entry {
-                Value::Str(pattern) => patterns.match_function(pattern, function),
-                Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
-                    covers(place, target) && patterns.grant(conditions, function, &positional, Some(&named))
-                }),
-                _ => false,
-            })
+            let arguments = request.arguments.get(place).map_or(&[][..], Vec::as_slice);
+            let (positional, named) = split_keywords(arguments);
+            let grants = |function: &str, positional: &[Value], named: &Map| {
+                list.iter().enumerate().any(|(place, entry)| match entry {
+                    Value::Str(pattern) => patterns.match_function(pattern, function),
+                    Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
+                        covers(place, target) && patterns.grant(conditions, function, positional, Some(named))
+                    }),
+                    _ => false,
+                })
+            };
+            grants(function, &positional, &named)
+                && match called_by(function, &positional, &named, &unread_keywords(arguments)) {
+                    Indirect::Nothing => true,
+                    // Its own arguments are not compared, so an entry with conditions on them does not grant it.
+                    Indirect::Function(called) => grants(&called, &[], &Map::new()),
+                    Indirect::Unknown => everything_allowed(list, request, checker),
+                }
         })
+}
+
+/// Returns the functions that the calls of a publication run besides those that it names, as far as their arguments tell.
+pub fn called_indirectly(functions: &[String], arguments: &[Vec<Value>]) -> Vec<String> {
+    let called = functions.iter().enumerate().map(|(place, function)| {
+        let arguments = arguments.get(place).map_or(&[][..], Vec::as_slice);
+        let (positional, named) = split_keywords(arguments);
+        called_by(function, &positional, &named, &unread_keywords(arguments))
+    });
+    called.filter_map(|called| if let Indirect::Function(called) = called { Some(called) } else { None }).collect()
 }
 
 /// Returns the entries that count on every minion, whether it is known here or not: those without a target, and those of `*`.
@@ -218,6 +239,11 @@ fn split_keywords(arguments: &[Value]) -> (Vec<Value>, Map) {
         }
     }
     (positional, named)
+}
+
+/// Returns the names of keyword arguments that are texts such as `name=value`.
+fn unread_keywords(arguments: &[Value]) -> Vec<&str> {
+    arguments.iter().filter_map(Value::as_str).filter_map(keyword).collect()
 }
 
 /// Returns the name in a text such as `name=value`. Which letters beyond ASCII a name may have is not the same everywhere.

@@ -14,6 +14,7 @@ mod compound;
 mod error;
 mod expand;
 mod fnmatch;
+mod indirect;
 mod ipcidr;
 mod nodegroup;
 mod pyregex;

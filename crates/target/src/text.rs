@@ -1,5 +1,7 @@
 //! Matchers of plain text: lists, expressions that are glob or regular expression, the minion's data store.
 
+use std::collections::HashSet;
+
 use value::Value;
 
 use crate::{Error, PyRegex, fnmatch};
@@ -7,7 +9,7 @@ use crate::{Error, PyRegex, fnmatch};
 /// The maximum number of names in a list.
 const LIST_LIMIT: usize = 250_000;
 
-/// Returns the ids of a list target: a list, or a string with commas. Empty parts are left out.
+/// Returns the ids of a list target, each once: a list, or a string with commas. Empty parts are left out.
 pub fn split_list(target: &Value) -> Result<Vec<String>, Error> {
     let found = match target {
         Value::Str(text) => 1 + text.bytes().filter(|byte| *byte == b',').count(),
@@ -17,11 +19,14 @@ pub fn split_list(target: &Value) -> Result<Vec<String>, Error> {
     if found > LIST_LIMIT {
         return Err(Error::TooLong { found, most: LIST_LIMIT });
     }
-    match target {
-        Value::Str(text) => Ok(text.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()),
-        Value::List(ids) => Ok(ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()),
-        other => Err(Error::WrongType { kind: "list", found: other.type_name() }),
-    }
+    let mut ids: Vec<&str> = match target {
+        Value::Str(text) => text.split(',').filter(|id| !id.is_empty()).collect(),
+        Value::List(ids) => ids.iter().filter_map(Value::as_str).collect(),
+        other => return Err(Error::WrongType { kind: "list", found: other.type_name() }),
+    };
+    let mut seen = HashSet::new();
+    ids.retain(|id| seen.insert(*id));
+    Ok(ids.into_iter().map(str::to_owned).collect())
 }
 
 /// Returns whether the id is in the list, which is a list or a string with commas.
@@ -65,6 +70,12 @@ mod tests {
     use value::{Value, list, map};
 
     use super::*;
+
+    #[test]
+    fn each_id_of_a_list_counts_once() {
+        assert_eq!(split_list(&"web2,web1,,web2".into()).unwrap(), ["web2", "web1"]);
+        assert_eq!(split_list(&list!["web1", "web1", 7, "web2"]).unwrap(), ["web1", "web2"]);
+    }
 
     #[test]
     fn each_type_of_data_matches_in_its_own_way() {

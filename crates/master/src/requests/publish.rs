@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use targeting::acl::{Publication, everything_allowed, for_every_minion, functions_allowed, publish_allowed};
+use targeting::acl::{
+    Publication, called_indirectly, everything_allowed, for_every_minion, functions_allowed, publish_allowed,
+};
 use targeting::{Checker, Error, Expected};
 use tracing::{error, warn};
 use value::{Map, Value, map};
@@ -42,7 +44,8 @@ pub fn handle(ask: MasterRequest) -> Answer {
         }
     };
     let _peer = logscope::enter(caller.peer());
-    if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &functions) {
+    let run: Vec<String> = functions.iter().cloned().chain(called_indirectly(&functions, &arguments(&load))).collect();
+    if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &run) {
         error!(
             "{} does not have permissions to run {}. Please contact your local administrator if you believe \
              this is in error.",

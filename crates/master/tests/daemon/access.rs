@@ -132,6 +132,21 @@ async fn publisher_acl_permits_only_what_it_lists() {
         let answer = master.ask(publish("daemon", fun, ret, kwargs)).await;
         assert_eq!(refusal(&answer), "AuthorizationError".into(), "{fun} {ret}: {answer}");
     }
+    for (user, fun, arguments, allowed) in [
+        ("daemon", "test.try", list!["cmd.which"], false),
+        ("daemon", "test.try", list![map! { "__kwarg__" => true, "module" => "cmd.which", "cmd" => "id" }], false),
+        // A text that only the minion reads.
+        ("daemon", "test.try", list!["module=cmd.which", "cmd=id"], false),
+        ("daemon", "test.cross_test", list!["test.cross_test", list!["cmd.which", list!["id"]]], false),
+        ("daemon", "test.try", list!["test.ping"], true),
+        ("bin", "test.try", list!["cmd.which"], true),
+        ("bin", "test.try", list!["cmd.run"], false),
+    ] {
+        let mut request = publish(user, fun, "", map! {});
+        request.insert("arg", arguments.clone());
+        let answer = master.ask(request).await;
+        assert_eq!(refusal(&answer).truthy(), !allowed, "{user} {fun} {arguments}: {answer}");
+    }
     for (user, jid, allowed) in [
         ("daemon", "20240229131415678901", true),
         ("daemon", "20990101000000000000", false),
