@@ -77,6 +77,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         order: crate::open_jobs::PublicationOrder::default(),
         announced: Default::default(),
         bounds: crate::bounds::Bounds::new(&stores.config),
+        peers_waiting: crate::requests::places_of_peers(),
         metrics: crate::metrics::Metrics::new(Command::ALL.iter().map(|command| command.name()), catalogue),
         users,
         logins,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use store::jobs::{JobReturn, Stored};
 use tracing::{debug, error, info, warn};
-use value::{Map, Value, map};
+use value::{Map, Value};
 use wire::loads::Ability;
 use wire::{Jid, MinionId};
 
@@ -46,7 +46,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     if is_news(shared, &id, &jid, &stored) {
         info!("Got return from {id} for job {jid}");
         shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
-        announce_failed_states(shared, Source::Host, &id, &load);
+        super::failed_states::announce(shared, &Source::Host, &id, &load);
     }
     if matches!(stored, Ok(Stored::New)) {
         shared.returner_queue.returned(&load);
@@ -301,101 +301,5 @@ fn complete(load: &mut Map) {
         if let Some(value) = value {
             load.insert(name, value);
         }
-    }
-}
-
-/// The functions whose failed states are announced one by one, as in Salt.
-const WITH_STATES: [&str; 2] = ["state.sls", "state.highstate"];
-
-/// Fires two events for each failed state of a return.
-pub(super) fn announce_failed_states(shared: &Shared, source: Source, id: &MinionId, load: &Map) {
-    for failed in failed_states(id, load) {
-        // Salt has kept the first one, whose tag has no prefix, for old listeners.
-        shared.fire_from(source.clone(), failed.name, failed.short);
-        shared.fire_from(source.clone(), failed.tag, failed.long);
-    }
-}
-
-struct FailedState {
-    name: String,
-    short: Map,
-    tag: String,
-    long: Map,
-}
-
-fn failed_states(id: &MinionId, load: &Map) -> Vec<FailedState> {
-    let empty = Value::Null;
-    let returned = load.get("return").unwrap_or(&empty);
-    let retcode = load.get("retcode").unwrap_or(&empty);
-    let part = |all: &Value, place: usize, fun: &str| match all {
-        Value::List(items) => items.get(place).cloned().unwrap_or_default(),
-        Value::Map(items) => items.get(fun).cloned().unwrap_or_default(),
-        other => other.clone(),
-    };
-    match load.get("fun") {
-        Some(Value::Str(fun)) => of_function(id, load, fun, returned, retcode),
-        Some(Value::List(functions)) => {
-            let each = functions.iter().enumerate().filter_map(|(place, fun)| Some((place, fun.as_str()?)));
-            each.flat_map(|(place, fun)| {
-                of_function(id, load, fun, &part(returned, place, fun), &part(retcode, place, fun))
-            })
-            .collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn of_function(id: &MinionId, load: &Map, fun: &str, returned: &Value, retcode: &Value) -> Vec<FailedState> {
-    let (true, true, Value::Map(chunks)) = (WITH_STATES.contains(&fun), retcode.truthy(), returned) else {
-        return Vec::new();
-    };
-    let jid = load.get_str("jid").unwrap_or_default();
-    // `None` is a state that would change something in a test run: it has not failed.
-    let failed = chunks.iter().filter(|(_, chunk)| chunk.get("result").and_then(Value::as_bool) == Some(false));
-    let describe = |(tag, chunk): (&Value, &Value)| {
-        let tag = tag.as_str()?;
-        let (first, last) = (tag.split("_|-").next()?, tag.rsplit("_|-").next()?);
-        let name = format!("{first}.{last}");
-        let mut short = chunk.as_map()?.clone();
-        short.insert("retcode", retcode.clone());
-        let mut long = short.clone();
-        long.update(map! {
-            "jid" => jid, "id" => id, "success" => false, "return" => format!("Error: {name}"), "fun" => fun,
-        });
-        if let Some(user) = load.get("user") {
-            long.insert("user", user.clone());
-        }
-        Some(FailedState { name, short, tag: format!("salt/job/{jid}/sub/{id}/error/{fun}"), long })
-    };
-    failed.filter_map(describe).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_states_are_announced_with_name_and_job() {
-        let chunk = |result: bool| map! { "result" => result, "comment" => "c" };
-        let states = map! {
-            "file_|-/a_|-/a_|-managed" => chunk(false),
-            "pkg_|-vim_|-vim_|-installed" => chunk(true),
-        };
-        let id = MinionId::new("web1").unwrap();
-        let load = |fun: Value, returned: Value, retcode: Value| {
-            map! { "jid" => "20240229131415678901", "fun" => fun, "return" => returned, "retcode" => retcode, "user" => "root" }
-        };
-        let single = failed_states(&id, &load("state.sls".into(), states.clone().into(), 2.into()));
-        assert_eq!(single.len(), 1);
-        assert_eq!(single[0].name, "file.managed");
-        assert_eq!(single[0].tag, "salt/job/20240229131415678901/sub/web1/error/state.sls");
-        assert_eq!(single[0].long.get_str("return"), Some("Error: file.managed"));
-        let several = map! { "test.ping" => true, "state.highstate" => states.clone() };
-        let codes = map! { "test.ping" => 0, "state.highstate" => 2 };
-        let functions = value::list!["test.ping", "state.highstate"];
-        assert_eq!(failed_states(&id, &load(functions, several.into(), codes.into())).len(), 1);
-        // As in Salt, which lists two functions and forgets this one.
-        assert!(failed_states(&id, &load("state.apply".into(), states.clone().into(), 2.into())).is_empty());
-        assert!(failed_states(&id, &load("state.sls".into(), states.into(), 0.into())).is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 mod audience;
 pub mod expiry;
+mod failed_states;
 pub mod keep;
 pub mod publish;
 pub mod shared;

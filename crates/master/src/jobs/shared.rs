@@ -93,7 +93,7 @@ pub fn returned(shared: &Shared, jid: &Jid, id: &MinionId, mut load: Map) -> sto
         info!("Got return from {id} for job {jid}");
         load.insert("cmd", "_return");
         shared.fire_from(Source::OtherMaster, format!("salt/job/{jid}/ret/{id}"), load.clone());
-        keep::announce_failed_states(shared, Source::OtherMaster, id, &load);
+        super::failed_states::announce(shared, &Source::OtherMaster, id, &load);
     }
     expiry::returned(shared, name, id);
     Ok(())

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use channel::server::{Opened, Refused, SealedRequest};
+use futures_util::future::BoxFuture;
 use logscope::{Peer, Scope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -134,11 +135,15 @@ const OPENED_OF_ALL: usize = 256 << 20;
 const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The next step after the blocking part of a request.
+/// Whether work ends when its sender has gone.
+struct WhileAwaited(bool);
+
 enum Step {
     Done(Option<Value>),
     /// Handle the request of a minion.
     Handle(SealedRequest),
-    Wait(futures_util::future::BoxFuture<'static, Value>, Option<SealedRequest>),
+    /// Answer with a value that is not available yet; with the last field, only as long as the sender waits for it.
+    Wait(BoxFuture<'static, Value>, Option<SealedRequest>, WhileAwaited),
     /// Log in, and then handle the request of a program.
     LogIn(Attempt, Map),
     /// Wait for a decision about a pending key, as the minion has requested: for how long, and the answer if there is
@@ -343,9 +348,16 @@ impl Dispatcher {
             Ok(Step::Done(Some(answer))) => ticket.send(answer),
             Ok(Step::Done(None)) => {}
             Ok(Step::Handle(request)) => self.handle_when_due(request, ticket),
-            Ok(Step::Wait(value, request)) => {
+            Ok(Step::Wait(value, request, while_awaited)) => {
                 ticket.place = None;
-                self.spawn(async move { ticket.send(finish(request.as_ref(), value.await)) });
+                self.spawn(async move {
+                    let value = tokio::select! {
+                        biased;
+                        () = ticket.reply.gone(), if while_awaited.0 => return,
+                        value = value => value,
+                    };
+                    ticket.send(finish(request.as_ref(), value));
+                });
             }
             Ok(Step::LogIn(attempt, load)) => self.log_in(attempt, load, ticket),
             Ok(Step::Await(request, time, answer)) => {
@@ -562,7 +574,8 @@ impl Dispatcher {
 
     fn step(&self, answer: Answer, request: Option<SealedRequest>) -> Step {
         Step::Done(match answer {
-            Answer::Later(value) => return Step::Wait(Box::pin(Scope::current().around(value)), request),
+            Answer::Later(value) => return wait(value, request, WhileAwaited(false)),
+            Answer::WhileAwaited(value) => return wait(value, request, WhileAwaited(true)),
             Answer::Silence => None,
             Answer::Plain(value) => Some(value),
             Answer::Value(value) => Some(finish(request.as_ref(), value)),
@@ -575,6 +588,11 @@ impl Dispatcher {
         let sealed = self.shared.channel.pillar(id, &request.seal, pillar.into());
         sealed.unwrap_or_else(|refused| refused).into_value()
     }
+}
+
+/// Waits for a value in the scope of the peer that has asked for it.
+fn wait(value: BoxFuture<'static, Value>, request: Option<SealedRequest>, while_awaited: WhileAwaited) -> Step {
+    Step::Wait(Box::pin(Scope::current().around(value)), request, while_awaited)
 }
 
 /// Returns the span that adds job and minion to the log lines of the handler, for `%(jid)s` and `%(minion_id)s`.

@@ -142,18 +142,15 @@ struct WantedFunctions {
 
 impl WantedFunctions {
     fn of(fun: &Value) -> Option<Self> {
-        match fun {
-            Value::Str(text) => {
-                let mut seen = HashSet::new();
-                let names = text.split(',').filter(|name| seen.insert(*name));
-                let functions: Vec<String> = names.map(str::to_owned).collect();
-                Some(WantedFunctions { several: functions.len() > 1, functions })
-            }
-            Value::List(names) => {
-                Some(WantedFunctions { functions: names.iter().map(Value::to_string).collect(), several: true })
-            }
-            _ => None,
-        }
+        let (names, is_list): (Vec<String>, bool) = match fun {
+            Value::Str(text) => (text.split(',').map(str::to_owned).collect(), false),
+            Value::List(names) => (names.iter().map(Value::to_string).collect(), true),
+            _ => return None,
+        };
+        // A name that is repeated a thousand times would copy the data as often.
+        let mut seen = HashSet::new();
+        let functions: Vec<String> = names.into_iter().filter(|name| seen.insert(name.clone())).collect();
+        Some(WantedFunctions { several: is_list || functions.len() > 1, functions })
     }
 }
 

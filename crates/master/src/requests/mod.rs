@@ -33,6 +33,8 @@ mod token;
 mod work_queue;
 
 pub use dispatch::Dispatcher;
+pub use peer::places as places_of_peers;
+pub use pool::Pool;
 
 use std::sync::Arc;
 
@@ -68,6 +70,8 @@ pub enum Answer {
     Pillar(Map),
     /// A value that is not available yet.
     Later(BoxFuture<'static, Value>),
+    /// A value that is not available yet, and that nobody needs once the sender has gone.
+    WhileAwaited(BoxFuture<'static, Value>),
     /// No answer, so that the sender retries.
     Silence,
 }
