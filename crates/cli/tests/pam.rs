@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const HASH: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
 const RIGHT: &str = "Hello world!";
 
-/// The user of the master, the last of the accounts.
+/// The user of the master, the fourth of the accounts.
 const MASTER: u32 = FIRST + 3;
 const FIRST: u32 = 61000;
 
@@ -61,7 +61,7 @@ fn append(path: &Path, lines: &str) {
     file.write_all(lines.as_bytes()).unwrap();
 }
 
-/// A copy of `/etc` with accounts: a good one, one that is locked, one that has expired, and one for a master.
+/// A copy of `/etc` with accounts: a good one, one for a master, and those that must not get in.
 fn accounts() -> (TempDir, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     // The master's user goes through it.
@@ -73,10 +73,16 @@ fn accounts() -> (TempDir, PathBuf) {
         ("locked", format!("!{HASH}"), ""),
         ("expired", HASH.to_owned(), "1"),
         ("saltmaster", "!".to_owned(), ""),
+        ("overdue", HASH.to_owned(), ""),
+        ("noshell", HASH.to_owned(), ""),
+        ("empty", String::new(), ""),
     ];
     for (id, (name, hash, expires)) in (FIRST..).zip(&users) {
-        append(&etc.join("passwd"), &format!("{name}:x:{id}:{id}::/nonexistent:/bin/sh\n"));
-        append(&etc.join("shadow"), &format!("{name}:{hash}:20000:0:99999:7::{expires}:\n"));
+        // A password that has to be changed after a day, and a shell that is none.
+        let most_days = if *name == "overdue" { 1 } else { 99999 };
+        let shell = if *name == "noshell" { "/usr/sbin/nologin" } else { "/bin/sh" };
+        append(&etc.join("passwd"), &format!("{name}:x:{id}:{id}::/nonexistent:{shell}\n"));
+        append(&etc.join("shadow"), &format!("{name}:{hash}:20000:0:{most_days}:7::{expires}:\n"));
         append(&etc.join("group"), &format!("{name}:x:{id}:\n"));
     }
     append(&etc.join("group"), "operators:x:62000:fred\n");
@@ -90,6 +96,9 @@ fn accounts() -> (TempDir, PathBuf) {
         careless.display()
     );
     append(&etc.join("pam.d/salt-test"), &rules);
+    // As services such as `ftp` have it.
+    append(&etc.join("pam.d/salt-shells"), &format!("auth required pam_shells.so\n{rules}"));
+    append(&etc.join("shells"), "/bin/sh\n");
     (place, etc)
 }
 
@@ -105,10 +114,24 @@ fn pam_decides_about_passwords_and_accounts() {
     parts.sort_unstable();
     assert_eq!((code, parts), (Some(0), vec!["fred", "operators", "yes"]));
     let no = (Some(1), "no\0".to_owned());
-    for (name, password) in
-        [("fred", "wrong"), ("fred", ""), ("nobody-here", RIGHT), ("locked", RIGHT), ("expired", RIGHT)]
-    {
+    for (name, password) in [
+        ("fred", "wrong"),
+        ("fred", ""),
+        ("nobody-here", RIGHT),
+        ("locked", RIGHT),
+        ("expired", RIGHT),
+        ("overdue", RIGHT),
+        ("empty", ""),
+        ("empty", RIGHT),
+    ] {
         assert_eq!(question(name, password), no, "{name} {password}");
+    }
+    // Whether a shell counts is for the service to say.
+    for (service, name, code) in
+        [("salt-shells", "fred", 0), ("salt-shells", "noshell", 1), ("salt-test", "noshell", 0)]
+    {
+        let (found, answer) = ask(&etc, "true", service, &format!("{name}\0{RIGHT}"));
+        assert_eq!(found, Some(code), "{service} {name}: {answer}");
     }
     assert_eq!(ask(&etc, "true", "salt-test", "fred").0, Some(2), "a question without a password");
     // A host without PAM.

@@ -278,13 +278,46 @@ mod tests {
         let (mut client, stream) = tokio::io::duplex(1024);
         let router = Router::new().fallback(async || "x".repeat(100));
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let place = Places::take(&Arc::default(), peer.ip()).unwrap();
-        let kept =
-            Kept { _place: Arc::new(place), _running: TaskTracker::new().token(), stop: CancellationToken::new() };
-        let served = tokio::spawn(requests(stream, peer, router, kept));
+        let served = tokio::spawn(requests(stream, peer, router, kept(peer)));
         // Until the server closes: it stops to read when it cannot write.
         while client.write_all(b"GET /nosuch HTTP/1.1\r\nHost: a\r\n\r\n").await.is_ok() {}
         served.await.unwrap();
+    }
+
+    fn kept(peer: SocketAddr) -> Kept {
+        let place = Places::take(&Arc::default(), peer.ip()).unwrap();
+        Kept { _place: Arc::new(place), _running: TaskTracker::new().token(), stop: CancellationToken::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_comes_byte_by_byte_ends_the_connection() {
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: {}", "x".repeat(200));
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let began = tokio::time::Instant::now();
+        let (mut client, stream) = tokio::io::duplex(64);
+        let served = tokio::spawn(requests(stream, peer, Router::new(), kept(peer)));
+        for byte in head.bytes() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if client.write_all(&[byte]).await.is_err() {
+                break;
+            }
+        }
+        served.await.unwrap();
+        assert!(began.elapsed() < HEAD_TIME + Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_head_of_ten_megabytes_is_not_read_to_its_end() {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (mut client, stream) = tokio::io::duplex(4096);
+        let served = tokio::spawn(requests(stream, peer, Router::new(), kept(peer)));
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX-Long: ").await.unwrap();
+        let mut sent = 0;
+        while sent < 10 << 20 && client.write_all(&[b'x'; 4096]).await.is_ok() {
+            sent += 4096;
+        }
+        served.await.unwrap();
+        assert!(sent < 2 * MOST_HEAD + (16 << 10), "{sent} bytes were taken");
     }
 
     #[test]

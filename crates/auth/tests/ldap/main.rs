@@ -90,9 +90,15 @@ fn a_service_account_finds_users_and_groups() {
         ("\\66red", "correct horse"),
         ("uid=fred,ou=People,dc=example,dc=com", "correct horse"),
         ("fred\0", "correct horse"),
+        ("*", "correct horse"),
+        ("*)(objectClass=*", "correct horse"),
+        ("a\\2a", "correct horse"),
+        ("uid=fred,ou=Y", "correct horse"),
+        (&"x".repeat(64 << 10), "correct horse"),
+        ("fred", &"x".repeat(64 << 10)),
     ];
     for (username, password) in refused {
-        assert_eq!(groups(&options, username, password), None, "{username} {password}");
+        assert_eq!(groups(&options, username, password), None, "{username:.40} {password:.40}");
     }
     // Two entries have this name.
     let twice = with(options.clone(), map! { "auth.ldap.filter" => "(|(uid={{ username }})(uid=ann))" });
@@ -107,7 +113,14 @@ fn users_bind_directly() {
     let options = direct(&directory.plain());
     assert_eq!(groups(&options, "fred", "correct horse"), texts(&["admins", "dba"]));
     assert_eq!(groups(&options, "odd (one), two", "staple"), texts(&[]));
-    for (username, password) in [("fred", "wrong"), ("fred", ""), ("fred,ou=People", "correct horse")] {
+    for (username, password) in [
+        ("fred", "wrong"),
+        ("fred", ""),
+        ("fred,ou=People", "correct horse"),
+        ("*", "correct horse"),
+        ("fred+cn=x", "correct horse"),
+        ("fred\0", "correct horse"),
+    ] {
         assert_eq!(groups(&options, username, password), None, "{username} {password}");
     }
 }

@@ -23,6 +23,7 @@ impl Site {
             std::fs::write(place.path().join(name), text).unwrap();
         }
         std::os::unix::fs::symlink("../secret", place.path().join("static/link")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", place.path().join("static/device")).unwrap();
         let named = |name: &str| place.path().join(name).display().to_string();
         let options = map! { "static" => named("static"), "app" => named("index.html"), "favicon" => named("icon") };
         Site { running: Running::start_with(options).await, place }
@@ -84,6 +85,8 @@ async fn no_other_file_is_served() {
         ("/static/scripts/..%2f..%2fsecret", 403),
         ("/static/%2fetc/passwd", 403),
         ("/static/link", 403),
+        ("/static/device", 403),
+        ("/static/link%00", 404),
         // A file below the directory: empty parts of a path mean nothing.
         ("/static//etc/passwd", 404),
         ("/static/%252e%252e/secret", 404),
@@ -101,6 +104,9 @@ async fn no_other_file_is_served() {
     }
     let range = site.get("/static/scripts/a.js", json!({"Range": "bytes=0-1,0-1,0-1,0-1,0-1"})).await;
     assert_eq!((range.status, range.body.as_str()), (200, "let a = 1;"), "ranges are not made");
+    let flood = format!("bytes={}", vec!["0-"; 5000].join(","));
+    let range = site.get("/static/scripts/a.js", json!({"Range": flood})).await;
+    assert_eq!((range.status, range.body.as_str()), (200, "let a = 1;"));
     let post = json!({"method": "POST", "path": "/static/scripts/a.js"});
     assert_eq!(site.running.send(&post).await.status, 405);
 }
