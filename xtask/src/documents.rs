@@ -90,3 +90,63 @@ fn the_diagram_of_the_crates_agrees_with_their_manifests() {
     let missing: Vec<&String> = crates.keys().filter(|name| !described.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "ARCHITECTURE.md does not describe {missing:?}");
 }
+
+/// All files of Rust below a directory.
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        match path.is_dir() {
+            true => sources(&path, found),
+            false if path.extension().is_some_and(|extension| extension == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The names of the tests in a text.
+fn tests(text: &str) -> BTreeSet<&str> {
+    let (mut names, mut marked) = (BTreeSet::new(), false);
+    for line in text.lines().map(str::trim_start) {
+        let function = line.trim_start_matches("pub ").trim_start_matches("async ").strip_prefix("fn ");
+        match function.and_then(|rest| rest.split_once('(')) {
+            Some((name, _)) if std::mem::take(&mut marked) => drop(names.insert(name)),
+            Some(_) => {}
+            None => marked |= line.starts_with("#[test]") || line.starts_with("#[tokio::test"),
+        }
+    }
+    names
+}
+
+#[test]
+fn each_attack_has_a_test_that_exists() {
+    let document = text("docs/attacks.md");
+    let attacks = text("interop/src/bin/attack/main.rs");
+    let mut known: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut rows = BTreeSet::new();
+    for line in document.lines() {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let [number, _, _, named] = cells.as_slice() else { continue };
+        let named: Vec<(&str, &str)> = quoted(named).filter_map(|name| name.split_once("::")).collect();
+        let number = number.trim_start_matches("| ");
+        if number == "attack" {
+            continue;
+        }
+        assert!(!named.is_empty(), "docs/attacks.md: {number} has no test");
+        for (folder, name) in named {
+            let exists = match folder {
+                "attack" => attacks.contains(&format!("(\"{name}\", ")),
+                _ => known.entry(folder).or_insert_with(|| tests_of(folder)).contains(name),
+            };
+            assert!(exists, "docs/attacks.md: the test {folder}::{name} of {number} does not exist");
+        }
+        rows.insert(number.to_owned());
+    }
+    let expected = (1..=33).map(|n| format!("A{n}")).chain((1..=18).map(|n| format!("R{n}"))).collect();
+    assert_eq!(rows, expected, "docs/attacks.md has a row for each attack");
+}
+
+fn tests_of(folder: &str) -> BTreeSet<String> {
+    let mut files = Vec::new();
+    sources(&root().join("crates").join(folder), &mut files);
+    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
+    texts.flat_map(|text| tests(&text).into_iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
