@@ -157,8 +157,27 @@ def keys(browser):
     session.page.wait_for_selector("h1:has-text('Undo decisions')")
     check("undoing shows what would change first", "Change 1 key" in session.page.inner_text("main"), session.page.inner_text("main"))
     session.shot("undo")
+    session.page.click("a:has-text('Cancel')")
+    session.page.wait_for_url(re.compile("/console/keys/decisions"))
+    session.open("/keys?state=accepted")
+    check("a look undoes nothing", ASKED["pending"] in session.page.inner_text("main"), session.page.inner_text("main"))
     session.open("/jobs?runners=1")
     check("decisions about keys are jobs", "wheel.key.accept_dict" in session.page.inner_text("main"))
+
+
+def undo(browser):
+    """Undoes the decision about a key, and accepts it once more."""
+    session = Session(browser)
+    session.log_in()
+    session.open("/keys/decisions")
+    session.page.click(f"button[aria-label='Undo the decision about {ASKED['pending']}']")
+    session.page.click("button:has-text('Change 1 key on all masters')")
+    session.page.wait_for_selector(".notice:has-text('Undone: decisions about 1 key')")
+    session.looks_right("undone")
+    session.shot("undone")
+    session.open("/keys")
+    session.page.wait_for_selector(f"button[aria-label='Accept {ASKED['pending']}']")
+    check("the key waits again", ASKED["pending"] in session.page.inner_text("main"))
 
 
 def run(browser):

@@ -177,6 +177,17 @@ fn the_console_of_two_masters_in_a_browser() {
             Ok(())
         });
         one.master.wait_answering(&["db1", "new1", "web1"])?;
+        let seen = one.script(&tools, &["undo"], asked)?.run()?.ok()?;
+        note(&mut checks, &seen.last_json()?)?;
+        checks.check("the key whose acceptance was undone waits on both masters", || {
+            for master in [&one.master, &two] {
+                let (accepted, pending) = (master.pki().join("minions/new1"), master.pki().join("minions_pre/new1"));
+                until("the key to wait again", LONG, || !accepted.exists() && pending.exists())?;
+            }
+            Ok(())
+        });
+        one.master.accept(&["new1"])?;
+        one.master.wait_answering(&["db1", "new1", "web1"])?;
         let asked = json!({ "minions": ["db1", "new1", "web1"] });
         let mut browser = one.script(&tools, &["outage"], asked)?.start(&sandbox.root().join("outage.out"))?;
         until("the browser to follow a job", LONG, || !browser.alive() || browser.printed().contains("ready"))?;
