@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 use transport::Incoming;
 use value::{Map, Value, map};
+use wire::Network;
 use wire::envelope::Clear;
 use wire::loads::AuthOutcome;
 
@@ -27,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// The queue of sign-ins, so that they do not delay other requests.
 pub struct SignIns {
-    queue: LifoQueue<Waiting>,
+    queue: LifoQueue<Network, Waiting>,
     storm: Mutex<Storm>,
 }
 
@@ -46,7 +47,8 @@ impl SignIns {
     /// Queues a sign-in. Returns whether the caller must start a thread that calls [`SignIns::answer_all`].
     #[must_use]
     pub fn enter(&self, shared: &Shared, incoming: Incoming) -> bool {
-        let entered = self.queue.enter(Waiting { incoming, came: Instant::now() });
+        let sender = Network::from(incoming.peer.ip());
+        let entered = self.queue.enter(sender, Waiting { incoming, came: Instant::now() });
         if let Some(waiting) = entered.passed_over {
             self.pass_over(shared, &waiting, true);
         }
