@@ -163,6 +163,31 @@ fn a_preferred_master_that_refuses_us_costs_nothing() {
     });
 }
 
+#[test]
+fn a_master_in_reserve_where_the_key_is_pending_keeps_no_minion() {
+    Sim::run(14, async |sim| {
+        let (cluster, _ear) = begin(sim.clone(), plan("zeromq", map! {})).await;
+        let key = |master: &str, directory: &str| cluster.path(master).join("pki").join(directory).join("web1");
+        std::fs::remove_file(key("m2", "minions")).unwrap();
+        sim.kill("m1");
+        let took = answered(&cluster, "m3").await;
+        assert!(took <= BOUND, "{took:?}");
+        assert!(key("m2", "minions_pre").exists(), "an operator can accept it now");
+        // Nobody accepts: it comes back to the first master.
+        sim.kill("m3");
+        tokio::time::sleep(60 * SECOND).await;
+        cluster.start("m1");
+        let took = answered(&cluster, "m1").await;
+        assert!(took <= 20 * SECOND, "a round and the pause after it: {took:?}");
+        // The only master that is there holds the key as pending, and accepts it.
+        sim.kill("m1");
+        tokio::time::sleep(60 * SECOND).await;
+        std::fs::rename(key("m2", "minions_pre"), key("m2", "minions")).unwrap();
+        let took = answered(&cluster, "m2").await;
+        assert!(took <= 20 * SECOND, "{took:?}");
+    });
+}
+
 /// The number of storms of twenty rounds each. Every round spares one master.
 const STORMS: u64 = 12;
 

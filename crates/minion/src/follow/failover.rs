@@ -64,12 +64,15 @@ struct Session {
     place: Place,
     /// True if the policy knows that this master has accepted the minion.
     live: bool,
+    /// True if the policy knows that this master holds the minion's key as pending.
+    pending: bool,
     run: Boxed<Ended>,
 }
 
 /// What the driver waits for.
 enum News {
     Live(Place),
+    Pending(Place),
     Over(Place, Ended),
     Looked(bool),
     Tick,
@@ -117,10 +120,9 @@ impl Driver {
         let busy = self.is_busy();
         let due = self.policy.due(busy).map(|due| tokio::time::sleep_until(self.began + due));
         let current = self.policy.current().filter(|_| busy).map(|place| self.link(place).clone());
-        let becoming: Vec<_> =
-            self.sessions.iter().filter(|session| !session.live).map(|session| session.place).collect();
-        let becoming: Vec<Boxed<Place>> =
-            becoming.into_iter().map(|place| live(self.link(place).clone(), place)).collect();
+        let becoming = self.sessions.iter().filter(|session| !session.live);
+        let becoming: Vec<Boxed<News>> =
+            becoming.map(|session| step(self.link(session.place).clone(), session.place, session.pending)).collect();
         let becoming: OptionFuture<_> = (!becoming.is_empty()).then(|| select_all(becoming)).into();
         let running = self.sessions.iter_mut().map(|session| {
             let place = session.place;
@@ -133,7 +135,7 @@ impl Driver {
             // Ended sessions come first, so that nothing is reported of a master that is gone.
             biased;
             Some(((place, ended), ..)) = running => News::Over(place, ended),
-            Some((place, ..)) = becoming => News::Live(place),
+            Some((news, ..)) = becoming => news,
             Some(answered) = OptionFuture::from(self.looking.as_mut()) => News::Looked(answered),
             Some(()) = OptionFuture::from(due) => News::Tick,
             Some(()) = OptionFuture::from(current.map(|link| async move { link.idle().await })) => News::Tick,
@@ -159,6 +161,12 @@ impl Driver {
                 }
                 self.connected_once = true;
                 self.tell(Event::Connected(place));
+            }
+            News::Pending(place) => {
+                for session in self.sessions.iter_mut().filter(|session| session.place == place) {
+                    session.pending = true;
+                }
+                self.tell(Event::Pending(place));
             }
             News::Over(place, ended) => {
                 let was_live = self.link(place).is_live();
@@ -189,21 +197,27 @@ impl Driver {
         let (jobs, link) = (self.jobs.clone(), self.link(place).clone());
         // The new master is told that the minion has started, as by Salt's failover.
         link.forget_start();
+        link.set_state(MasterState::Resolving, None, self.machine().rt.now());
         let patience = PATIENCE.saturating_mul(round.saturating_add(1)).min(MOST_PATIENCE);
         let after = if self.connected_once { After::Another } else { After::Start };
         let approach = Approach { patience, fresh: true, after };
         let run = Box::pin(async move { session(&jobs, &link, approach).await });
-        self.sessions.push(Session { place, live: false, run });
+        self.sessions.push(Session { place, live: false, pending: false, run });
     }
 
     fn leave(&mut self, place: Place) {
         self.sessions.retain(|session| session.place != place);
         let link = self.link(place).clone();
-        let was_live = link.is_live();
+        let (was_live, master) = (link.is_live(), &link.settings.address);
         link.set_channel(None);
+        // Operators should see why this master is not followed.
+        if link.is_pending() {
+            info!(%master, "Master {} has not accepted this minion's key yet, trying the others first", master.host);
+            return;
+        }
         link.set_state(MasterState::Idle, None, self.machine().rt.now());
         if was_live {
-            info!(master = %link.settings.address, "Leaving master {}", link.settings.address.host);
+            info!(%master, "Leaving master {}", master.host);
         }
     }
 
@@ -264,9 +278,12 @@ impl Driver {
     }
 }
 
-fn live(link: Arc<Link>, place: Place) -> Boxed<Place> {
+/// Waits until a master accepts the minion or, unless that is known, holds its key as pending.
+fn step(link: Arc<Link>, place: Place, known_pending: bool) -> Boxed<News> {
     Box::pin(async move {
-        link.live().await;
-        place
+        match link.live_or_pending(known_pending).await {
+            MasterState::Pending => News::Pending(place),
+            _ => News::Live(place),
+        }
     })
 }

@@ -1,8 +1,9 @@
 //! Chooses the master to follow if only one is followed at a time: `failover` and `distributed`.
 //!
 //! [`FailoverPolicy`] is pure: events and the time go in, actions come out. Its rules are those of Salt's tutorials,
-//! with two differences: it never gives up, and it returns to the preferred master only when that master has been
-//! healthy for a while and has accepted the minion, and the jobs of the current master are done.
+//! with three differences: it never gives up, a master that holds its key as pending does not keep it from the others,
+//! and it returns to the preferred master only when that master has been healthy for a while and has accepted the minion,
+//! and the jobs of the current master are done.
 
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ pub enum Event {
     Start,
     /// A master accepted the minion.
     Connected(Place),
+    /// A master holds the minion's key as pending.
+    Pending(Place),
     /// A session with a master ended: it could not be reached, refused the minion, or was lost.
     Ended(Place),
     /// The preferred master was checked; true if it answered.
@@ -83,6 +86,8 @@ pub struct FailoverPolicy {
     /// The order in which they are tried now.
     order: Vec<Place>,
     stage: Stage,
+    /// The first master of this round that holds the minion's key as pending.
+    pending: Option<Place>,
     rounds: u32,
     wait: AcceptanceWait,
 }
@@ -93,6 +98,9 @@ enum Stage {
     Trying(usize),
     /// No master accepted the minion; the next round starts at this time.
     Resting(Duration),
+    /// No master accepted the minion, but this one may accept its key at any moment: it is asked until this time, when
+    /// the next round starts.
+    Awaiting(Place, Duration),
     /// This master is followed.
     Following(Place, Option<Watch>),
     /// This master is followed, while the preferred one is tried until this time.
@@ -113,7 +121,7 @@ impl FailoverPolicy {
     pub fn new(rules: Rules, listed: Vec<Place>) -> Self {
         let wait = AcceptanceWait::new(rules.wait.0, rules.wait.1);
         let order = listed.clone();
-        FailoverPolicy { rules, listed, order, stage: Stage::Resting(Duration::ZERO), rounds: 0, wait }
+        FailoverPolicy { rules, listed, order, stage: Stage::Resting(Duration::ZERO), pending: None, rounds: 0, wait }
     }
 
     /// Handles an event, and returns the actions in order. `now` is the time since the start; `busy` is true if jobs of
@@ -122,6 +130,7 @@ impl FailoverPolicy {
         let mut todo = match event {
             Event::Start | Event::Tick => Vec::new(),
             Event::Connected(place) => self.connected(now, place),
+            Event::Pending(place) => self.pending(now, place),
             Event::Ended(place) => self.ended(now, place),
             Event::Looked(answered) => self.looked(now, answered),
         };
@@ -133,7 +142,7 @@ impl FailoverPolicy {
     pub fn due(&self, busy: bool) -> Option<Duration> {
         match &self.stage {
             Stage::Trying(_) => None,
-            Stage::Resting(until) | Stage::Moving(_, until) => Some(*until),
+            Stage::Resting(until) | Stage::Awaiting(_, until) | Stage::Moving(_, until) => Some(*until),
             Stage::Following(_, None) => None,
             Stage::Following(_, Some(watch)) => {
                 let moving = self.move_at(watch, busy);
@@ -146,7 +155,7 @@ impl FailoverPolicy {
     pub fn current(&self) -> Option<Place> {
         match self.stage {
             Stage::Following(place, _) | Stage::Moving(place, _) => Some(place),
-            Stage::Trying(_) | Stage::Resting(_) => None,
+            Stage::Trying(_) | Stage::Resting(_) | Stage::Awaiting(..) => None,
         }
     }
 
@@ -162,6 +171,11 @@ impl FailoverPolicy {
                 self.stage = Stage::Following(place, self.watch(now, place));
                 Vec::new()
             }
+            Stage::Awaiting(awaited, _) if awaited == place => {
+                self.forget_failures();
+                self.stage = Stage::Following(place, self.watch(now, place));
+                Vec::new()
+            }
             Stage::Moving(from, _) if place == self.listed[0] => {
                 self.order.clone_from(&self.listed);
                 self.stage = Stage::Following(place, None);
@@ -172,9 +186,39 @@ impl FailoverPolicy {
         }
     }
 
+    fn pending(&mut self, now: Duration, place: Place) -> Vec<Action> {
+        match self.stage {
+            // With a single master there is nothing else to try: the session waits.
+            Stage::Trying(at) if self.order[at] == place && self.order.len() > 1 => {
+                self.pending.get_or_insert(place);
+                let mut todo = self.try_next(now, at + 1);
+                if self.stage_awaits(place) {
+                    // The session goes on: no new sign-in is needed.
+                    todo.retain(|action| !matches!(action, Action::Follow(..)));
+                } else {
+                    todo.insert(0, Action::Leave(place));
+                }
+                todo
+            }
+            Stage::Moving(from, _) if place == self.listed[0] => {
+                self.stage = Stage::Following(from, self.watch(now, from));
+                vec![Action::Leave(place)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn stage_awaits(&self, place: Place) -> bool {
+        matches!(self.stage, Stage::Awaiting(awaited, _) if awaited == place)
+    }
+
     fn ended(&mut self, now: Duration, place: Place) -> Vec<Action> {
         match self.stage {
             Stage::Trying(at) if self.order[at] == place => self.try_next(now, at + 1),
+            Stage::Awaiting(awaited, until) if awaited == place => {
+                self.stage = Stage::Resting(until);
+                Vec::new()
+            }
             Stage::Following(current, _) if current == place => {
                 // A master that failed is tried last, as in Salt.
                 self.put_last(place);
@@ -211,6 +255,11 @@ impl FailoverPolicy {
     fn go_on(&mut self, now: Duration, busy: bool) -> Vec<Action> {
         match &mut self.stage {
             Stage::Resting(until) if *until <= now => self.try_next(now, 0),
+            Stage::Awaiting(place, until) if *until <= now => {
+                let mut todo = vec![Action::Leave(*place)];
+                todo.extend(self.try_next(now, 0));
+                todo
+            }
             Stage::Moving(from, until) if *until <= now => {
                 let from = *from;
                 self.stage = Stage::Following(from, self.watch(now, from));
@@ -252,16 +301,25 @@ impl FailoverPolicy {
         Some(Watch { look: Some(now + failback.every), healthy: None })
     }
 
-    /// Tries the master at a position of the order. After the last one the round ends.
+    /// Tries the master at a position of the order. After the last one the round ends, and the first master where the key
+    /// is pending is asked until the next one.
     fn try_next(&mut self, now: Duration, at: usize) -> Vec<Action> {
         if let Some(place) = self.order.get(at) {
             self.stage = Stage::Trying(at);
             return vec![Action::Follow(*place, self.rounds)];
         }
         self.rounds = self.rounds.saturating_add(1);
-        self.stage = Stage::Resting(now + self.wait.next());
+        let until = now + self.wait.next();
         let enough = self.rules.tries.is_some_and(|tries| self.rounds.is_multiple_of(tries.max(1)));
-        if enough { vec![Action::Complain] } else { Vec::new() }
+        let mut todo = if enough { vec![Action::Complain] } else { Vec::new() };
+        self.stage = match self.pending.take() {
+            Some(place) => {
+                todo.push(Action::Follow(place, self.rounds));
+                Stage::Awaiting(place, until)
+            }
+            None => Stage::Resting(until),
+        };
+        todo
     }
 
     fn put_last(&mut self, place: Place) {
@@ -271,6 +329,7 @@ impl FailoverPolicy {
 
     fn forget_failures(&mut self) {
         self.rounds = 0;
+        self.pending = None;
         self.wait = AcceptanceWait::new(self.rules.wait.0, self.rules.wait.1);
     }
 }
@@ -307,7 +366,7 @@ mod tests {
 
     use super::*;
     use Action::{Complain, Follow, Leave, Look};
-    use Event::{Connected, Ended, Looked, Start, Tick};
+    use Event::{Connected, Ended, Looked, Pending, Start, Tick};
 
     const A: Place = Place(0);
     const B: Place = Place(1);
@@ -357,6 +416,66 @@ mod tests {
                 (21, Ended(A), &[Follow(B, 0)]),
             ],
         );
+    }
+
+    #[test]
+    fn a_pending_key_leads_to_the_next_master() {
+        let choice = play(
+            false,
+            &[
+                (0, Start, &[Follow(A, 0)]),
+                (1, Connected(A), &[]),
+                (9, Ended(A), &[Follow(B, 0)]),
+                (10, Pending(B), &[Leave(B), Follow(C, 0)]),
+                (11, Connected(C), &[]),
+                (12, Pending(B), &[]),
+            ],
+        );
+        assert_eq!((choice.current(), choice.due(false)), (Some(C), None));
+    }
+
+    #[test]
+    fn with_no_master_that_accepts_the_first_pending_one_is_asked_until_the_next_round() {
+        let until_wait: [(u64, Event, &[Action]); 4] = [
+            (0, Start, &[Follow(A, 0)]),
+            (1, Ended(A), &[Follow(B, 0)]),
+            (2, Pending(B), &[Leave(B), Follow(C, 0)]),
+            (3, Pending(C), &[Leave(C), Follow(B, 1)]),
+        ];
+        let mut accepted = play(false, &until_wait);
+        assert_eq!(accepted.on(seconds(4), false, Pending(B)), [], "it stays there");
+        assert_eq!(accepted.on(seconds(5), false, Connected(B)), []);
+        assert_eq!(accepted.current(), Some(B));
+        let mut forgotten = play(false, &until_wait);
+        assert_eq!(forgotten.due(false), Some(seconds(13)));
+        assert_eq!(forgotten.on(seconds(13), false, Tick), [Leave(B), Follow(A, 1)], "the first may be back");
+        let mut lost = play(false, &until_wait);
+        assert_eq!(lost.on(seconds(4), false, Ended(B)), []);
+        assert_eq!(lost.on(seconds(13), false, Tick), [Follow(A, 1)]);
+    }
+
+    #[test]
+    fn a_last_master_that_is_pending_alone_is_not_signed_in_to_twice() {
+        play(
+            false,
+            &[
+                (0, Start, &[Follow(A, 0)]),
+                (1, Ended(A), &[Follow(B, 0)]),
+                (2, Ended(B), &[Follow(C, 0)]),
+                (3, Pending(C), &[]),
+                (4, Connected(C), &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_single_master_is_waited_for() {
+        let mut choice = FailoverPolicy::new(rules(true), vec![A]);
+        assert_eq!(choice.on(seconds(0), false, Start), [Follow(A, 0)]);
+        assert_eq!(choice.on(seconds(1), false, Pending(A)), []);
+        assert_eq!((choice.on(seconds(90), false, Tick), choice.due(false)), (vec![], None));
+        assert_eq!(choice.on(seconds(91), false, Connected(A)), []);
+        assert_eq!(choice.current(), Some(A));
     }
 
     #[test]
@@ -418,6 +537,9 @@ mod tests {
         let mut refused = play(true, &until_move);
         assert_eq!(refused.on(seconds(49), false, Ended(A)), []);
         assert_eq!((refused.current(), refused.due(false)), (Some(B), Some(seconds(79))));
+        let mut pending = play(true, &until_move);
+        assert_eq!(pending.on(seconds(49), false, Pending(A)), [Leave(A)]);
+        assert_eq!((pending.current(), pending.due(false)), (Some(B), Some(seconds(79))));
         let mut silent = play(true, &until_move);
         assert_eq!(silent.on(seconds(78), false, Tick), [Leave(A)]);
         assert_eq!(silent.current(), Some(B));
@@ -478,6 +600,7 @@ mod tests {
             let expected = match &self.choice.stage {
                 Stage::Trying(at) => vec![self.choice.order[*at]],
                 Stage::Resting(_) => vec![],
+                Stage::Awaiting(place, _) => vec![*place],
                 Stage::Following(place, _) => vec![*place],
                 Stage::Moving(from, _) => vec![*from, self.choice.listed[0]],
             };
@@ -503,12 +626,13 @@ mod tests {
                 let busy = random.below(3) == 0;
                 let any: Vec<Place> = walk.followed.iter().copied().collect();
                 let pick = any.get(random.below(any.len() as u64) as usize).copied();
-                match (random.below(6), pick) {
+                match (random.below(7), pick) {
                     (0, Some(place)) => {
                         walk.followed.remove(&place);
                         walk.event(busy, Ended(place));
                     }
                     (1 | 2, Some(place)) => walk.event(busy, Connected(place)),
+                    (6, Some(place)) => walk.event(busy, Pending(place)),
                     (3, _) if walk.looking => {
                         walk.looking = false;
                         walk.event(busy, Looked(random.below(4) > 0));

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use channel::client::{Distrust, Error as ChannelError, MasterChannel, SignIn};
@@ -274,7 +274,7 @@ async fn sign_in(
                      before attempting to re-authenticate",
                     pause.as_secs()
                 );
-                link.note_away(machine.rt.now());
+                link.note_pending(machine.rt.now());
                 info!(%master, "Waiting {} seconds before retry.", pause.as_secs());
                 answer = await_decision(channel, pause).await?;
             }
@@ -371,8 +371,7 @@ fn say_who_is_followed(masters: &Masters, link: &Link) {
     let (followed, away) = followed_and_away(&masters.links);
     match follows(&masters.links, link, link.role() != MasterRole::Hot) {
         Follows::Again(since) => {
-            let away_for = masters.machine.rt.now().duration_since(since).unwrap_or_default();
-            warn!(%master, "{}", is_back(link, away_for, &followed, &away));
+            warn!(%master, "{}", is_back(link, since, masters.machine.rt.now(), &followed, &away));
         }
         Follows::Instead => warn!(%master, "Master {master} is followed now{away}"),
         Follows::First => info!(%master, "Following master {master}; followed now: {followed}{away}"),
@@ -383,7 +382,7 @@ fn say_who_is_followed(masters: &Masters, link: &Link) {
 #[derive(Debug, PartialEq)]
 enum Follows {
     /// The log has said since then that it is away.
-    Again(std::time::SystemTime),
+    Again(SystemTime),
     /// It replaces one that the log has called away.
     Instead,
     /// Nobody was lost.
@@ -412,10 +411,15 @@ fn followed_and_away(links: &[Arc<Link>]) -> (String, String) {
     (names(&live), away)
 }
 
-/// Returns the warning that a master is back after the log has said that it is away.
-fn is_back(link: &Link, away_for: Duration, followed: &str, away: &str) -> String {
-    let (master, seconds) = (&link.settings.address, away_for.as_secs_f32());
-    format!("Master {master} is back after {seconds:.1} s; followed now: {followed}{away}")
+/// Returns the warning that a master is back after the log has said that it is away, or has accepted the key after the
+/// log has said that it is pending.
+fn is_back(link: &Link, away: SystemTime, now: SystemTime, followed: &str, not_followed: &str) -> String {
+    let (what, since) = match link.take_pending() {
+        Some(since) => ("accepted this minion's key", since),
+        None => ("is back", away),
+    };
+    let seconds = now.duration_since(since).unwrap_or_default().as_secs_f32();
+    format!("Master {} {what} after {seconds:.1} s; followed now: {followed}{not_followed}", link.settings.address)
 }
 
 /// How long the last publications may take after the request port has closed.
@@ -538,7 +542,7 @@ mod tests {
     fn links(masters: Value) -> Vec<Arc<Link>> {
         let config = config::Minion::from_options(map! { "id" => "m", "master" => masters }).unwrap();
         let settings = crate::masters::links(&config, config.masters.clone(), &map! {}).unwrap();
-        let link = |settings| Arc::new(Link::new(settings, map! {}, std::time::SystemTime::UNIX_EPOCH));
+        let link = |settings| Arc::new(Link::new(settings, map! {}, SystemTime::UNIX_EPOCH));
         settings.into_iter().map(link).collect()
     }
 
@@ -555,7 +559,7 @@ mod tests {
     fn the_return_to_the_preferred_master_is_logged_at_the_level_of_its_loss() {
         let links = links(list!["a", "b"]);
         assert_eq!(follows(&links, &links[0], true), Follows::First);
-        let lost = std::time::SystemTime::UNIX_EPOCH;
+        let lost = SystemTime::UNIX_EPOCH;
         links[0].note_away(lost);
         assert_eq!(follows(&links, &links[1], false), Follows::First, "both are followed");
         assert_eq!(follows(&links, &links[1], true), Follows::Instead);
@@ -568,14 +572,20 @@ mod tests {
         let links = links(list!["a", "b", "c"]);
         let back = || {
             let (followed, away) = followed_and_away(&links);
-            is_back(&links[1], Duration::from_millis(61_240), &followed, &away)
+            let since = SystemTime::UNIX_EPOCH;
+            is_back(&links[1], since, since + Duration::from_millis(61_240), &followed, &away)
         };
-        let state = |number: usize, state| links[number].set_state(state, None, std::time::SystemTime::UNIX_EPOCH);
+        let state = |number: usize, state| links[number].set_state(state, None, SystemTime::UNIX_EPOCH);
         state(0, MasterState::Live);
         state(1, MasterState::Live);
         let expected = "Master b:4506 is back after 61.2 s; followed now: a:4506, b:4506; not followed: c:4506";
         assert_eq!(back(), expected);
         state(2, MasterState::Live);
         assert_eq!(back(), "Master b:4506 is back after 61.2 s; followed now: a:4506, b:4506, c:4506");
+        // A master that answered all the time was not away.
+        links[1].note_pending(SystemTime::UNIX_EPOCH + Duration::from_secs(60));
+        let expected = "Master b:4506 accepted this minion's key after 1.2 s; followed now: a:4506, b:4506, c:4506";
+        assert_eq!(back(), expected);
+        assert!(back().contains("is back after"), "the next time it was away");
     }
 }

@@ -29,6 +29,8 @@ pub struct Link {
     resolved: Mutex<Option<IpAddr>>,
     /// The time since which the master is away, if the log has said so.
     away: Mutex<Option<SystemTime>>,
+    /// The time since which the master holds the minion's key as pending.
+    pending: Mutex<Option<SystemTime>>,
     /// The durations of the latest answers.
     round_trips: Mutex<VecDeque<Duration>>,
     /// The fingerprint of the key that the master proved to have.
@@ -90,6 +92,7 @@ impl Link {
             heard: Mutex::default(),
             resolved: Mutex::default(),
             away: Mutex::default(),
+            pending: Mutex::default(),
             round_trips: Mutex::default(),
             fingerprint: RwLock::default(),
             jobs: AtomicU64::new(0),
@@ -281,6 +284,17 @@ impl Link {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Notes that the master holds the minion's key as pending, and that the log has said so.
+    pub fn note_pending(&self, now: SystemTime) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
+        self.note_away(now);
+    }
+
+    /// Notes that the master has accepted the minion's key. Returns since when the key was pending, if it was.
+    pub fn take_pending(&self) -> Option<SystemTime> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Returns whether the link is connected and signed in.
     pub fn is_live(&self) -> bool {
         self.state.borrow().state == MasterState::Live
@@ -298,9 +312,25 @@ impl Link {
 
     /// Waits until the link is connected and signed in.
     pub async fn live(&self) {
+        self.live_or_pending(true).await;
+    }
+
+    /// Waits until the link is connected and signed in or, unless `known_pending`, the master holds the minion's key as
+    /// pending. Returns that state.
+    pub async fn live_or_pending(&self, known_pending: bool) -> MasterState {
         let mut state = self.state.subscribe();
+        let is_it = |now: &LinkState| match now.state {
+            MasterState::Live => true,
+            MasterState::Pending => !known_pending,
+            _ => false,
+        };
         // The sender lives as long as this link, so waiting only ends when the condition holds.
-        let _ = state.wait_for(|now| now.state == MasterState::Live).await;
+        state.wait_for(is_it).await.map_or(MasterState::Live, |now| now.state)
+    }
+
+    /// Returns whether the master holds the minion's key as pending.
+    pub fn is_pending(&self) -> bool {
+        self.state.borrow().state == MasterState::Pending
     }
 
     /// Returns the quickest of the latest answers: the time on the network, without the master's work.
