@@ -54,7 +54,10 @@ fn own(mut words: Vec<String>) -> ExitCode {
         ("completions", _) if help => print(complete::HELP),
         // Without help or errors: the scripts would offer the text as a candidate.
         ("complete", words) => return complete::main(words),
-        ("link", [directory]) => return link::link(Path::new(directory)),
+        ("link", [force, directory] | [directory, force]) if force == "--force" => {
+            return link::link(Path::new(directory), true);
+        }
+        ("link", [directory]) if directory != "--force" => return link::link(Path::new(directory), false),
         ("completions", [shell]) => return completions(shell),
         ("demo", arguments) => return demo::main(arguments),
         ("swarm", arguments) => return swarm::main(arguments),
@@ -135,12 +138,14 @@ fn unknown(name: &str) -> ExitCode {
 }
 
 const LINK_HELP: &str = "\
-Usage: saltern link DIR
+Usage: saltern link [--force] DIR
 
 Puts the names salt, salt-api, salt-call, salt-cp, salt-key, salt-master, salt-minion and salt-run into DIR, as links to
-this file. Links that are there are replaced; a file that is no link is left alone, and the program ends with status 1.
+this file. Links to this file or to another one called saltern are replaced. If a link to another program is there, or a
+file that is not a link, nothing is changed, and the program ends with status 1.
 
 Options:
+  --force     replace links to other programs, such as those of Salt's packages
   -h, --help  print this help
 ";
 
