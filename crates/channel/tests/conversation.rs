@@ -343,6 +343,24 @@ async fn another_master_in_the_place_of_the_known_one_is_refused() {
     assert!(minion.credentials().is_none());
 }
 
+#[tokio::test]
+async fn a_refusal_by_a_key_that_is_not_on_record_names_the_remedy() {
+    let pki = tempfile::tempdir().unwrap();
+    let key = private_key();
+    let pem = key.to_pem(None).unwrap();
+    let first = master(private_key(), true, transport::Kind::Zeromq).await;
+    channel(&first, key, pki.path(), transport::Kind::Zeromq).sign_in().await.unwrap();
+    // A refusal tells nobody the master's key, so it cannot be checked.
+    let second = master(private_key(), false, transport::Kind::Zeromq).await;
+    let key = PrivateKey::from_pem(pem.as_bytes(), None).unwrap();
+    let refused = channel(&second, key, pki.path(), transport::Kind::Zeromq).sign_in().await.map(drop).unwrap_err();
+    assert!(matches!(refused, Error::Authentication(_)), "{refused:?}");
+    assert!(
+        refused.to_string().contains("this minion's key is pending or denied there (see salt-key -L)"),
+        "{refused}"
+    );
+}
+
 /// A minion that builds its requests by hand.
 struct ByHand {
     key: PrivateKey,

@@ -13,6 +13,10 @@ use wire::loads::{AWAIT_FIELD, Abilities, Ability, AuthAccepted, AuthAnswer, Aut
 
 use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, OfferedKey, Settings, Trust, judge};
 
+/// Follows the reason when a refusal, which says nothing about the key it is signed with, does not fit the key on record.
+const NOT_ON_RECORD: &str = " by the master's key on record: perhaps the master has another key and this minion's key is \
+                             pending or denied there (see salt-key -L)";
+
 /// The answer of a master to a sign-in.
 pub enum SignIn {
     /// Accepted: the credentials.
@@ -168,7 +172,10 @@ impl<'a> Attempt<'a> {
         };
         match key.verify(self.settings.signing, load, sig) {
             true => Ok(()),
-            false => Err(Error::Authentication("The payload signature did not validate".to_owned())),
+            false => Err(Error::Authentication(match judged {
+                Some(_) => "The payload signature did not validate".to_owned(),
+                None => format!("The payload signature did not validate{NOT_ON_RECORD}"),
+            })),
         }
     }
 
