@@ -155,11 +155,17 @@ impl Cluster {
         while !holds()? {
             self.go_on()?;
             if Instant::now() > end {
-                bail!("waited {} s for {what}; the logs are below {}", PATIENCE.as_secs(), self.dir.display());
+                bail!("waited {} s for {what}", PATIENCE.as_secs());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
+    }
+
+    /// Keeps the directory with its logs when everything is stopped, and returns it.
+    pub fn keep_logs(&mut self) -> &Path {
+        self.keep_dir = true;
+        &self.dir
     }
 
     /// Returns whether to continue.

@@ -96,7 +96,8 @@ fn run(wishes: Wishes) -> Result<()> {
     });
     // A program that was interrupted together with this one may have failed for it.
     cluster.go_on()?;
-    outcome?;
+    outcome
+        .with_context(|| format!("the demonstration failed; its logs are below {}", cluster.keep_logs().display()))?;
     drop(cluster);
     steps::next_steps(&screen)
 }
