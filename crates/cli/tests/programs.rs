@@ -151,7 +151,9 @@ fn an_unknown_job_is_said_to_be_unknown() {
     let run = ask("20200101000000000000");
     assert_eq!((run.0, run.1.as_str()), (0, "{}\n"), "{run:?}");
     assert!(run.2.contains("There is no job 20200101000000000000 in the job cache"), "{run:?}");
-    assert!(ask("abc").2.contains("abc is no job id"));
+    assert!(ask("abc").2.contains("abc is not a job id"));
+    let run = saltern(&["salt-run", "-c", "etc", "saltern.job", "20200101000000000000"], directory.path());
+    assert!(run.2.contains("There is no job 20200101000000000000 in the job cache"), "{run:?}");
 }
 
 #[test]

@@ -474,15 +474,20 @@ fn unknown(jid: &str, job: &Map, returns: &[(String, JobReturn)]) -> Option<Stri
     if !returns.is_empty() || !job.contains_key("Error") {
         return None;
     }
-    Some(match wire::Jid::is_valid(jid) {
+    Some(no_such_job(jid))
+}
+
+/// Returns the sentence for a job id of which nothing is known.
+pub(super) fn no_such_job(jid: &str) -> String {
+    match wire::Jid::is_valid(jid) {
         true => format!("There is no job {jid} in the job cache. See: salt-run jobs.list_jobs"),
         false => {
             format!(
-                "{} is no job id: those have 20 digits. See: salt-run jobs.list_jobs",
+                "{} is not a job id: those have 20 digits. See: salt-run jobs.list_jobs",
                 value::escape::brief(jid, 60)
             )
         }
-    })
+    }
 }
 
 fn read_job(ctx: &RunnerContext, source: &Source, jid: &str) -> Result<(Map, Vec<(String, JobReturn)>)> {

@@ -67,7 +67,11 @@ async fn held(ctx: &RunnerContext) -> Result<Map> {
 ///     salt-run saltern.job 20130916125524463507
 #[function]
 async fn job(ctx: &RunnerContext, jid: String) -> Result<Map> {
-    states(ctx, &jid).await
+    let states = states(ctx, &jid).await?;
+    if states.is_empty() {
+        tracing::warn!("{}", super::jobs::no_such_job(&jid));
+    }
+    Ok(states)
 }
 
 /// Ends a held job: minions that reconnect do not get it any more. Returns whether there was one.
