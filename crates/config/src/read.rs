@@ -171,9 +171,14 @@ impl Reader {
 fn misspelt(name: &str) -> Option<&'static str> {
     /// Shorter names are like too many words, such as `users`.
     const SHORTEST: usize = 8;
+    /// Shorter ones without which nothing works as it should, and that are not like other words.
+    const SHORT: [&str; 4] = ["beacons", "engines", "master", "reactor"];
     // Names with a dot or a colon belong to modules.
-    if name.len() < SHORTEST || name.starts_with('_') || name.contains(['.', ':']) {
+    if name.starts_with('_') || name.contains(['.', ':']) {
         return None;
+    }
+    if name.len() < SHORTEST {
+        return value::near::nearest_within(name, SHORT, 1);
     }
     let slips = if name.len() < 12 { 1 } else { 2 };
     let known = table::names(Role::Master).chain(table::names(Role::Minion));
