@@ -160,6 +160,11 @@ fn normal_host(host: &str) -> Result<String, String> {
     {
         return Ok(format!("{ip}%{scope}"));
     }
+    if host.contains([' ', ',']) {
+        return Err(format!(
+            "the name or address of one master; for several, write a list: [salt1, salt2], not '{host}'"
+        ));
+    }
     let fine = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
     match !host.is_empty() && host.chars().all(fine) {
         true => Ok(host.to_owned()),

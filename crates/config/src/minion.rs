@@ -122,7 +122,11 @@ fn masters(opts: &Opts, links: &LinkSettings) -> Result<Vec<MasterAddress>, Erro
         return Ok(Vec::new());
     }
     let port = links.master_port;
-    parse_masters(&links.master, links.master_uri_format, port).map_err(|must| opts.wrong("master", must))
+    parse_masters(&links.master, links.master_uri_format, port).map_err(|must| match must.rsplit_once(", not ") {
+        // The error shows the value of the option: an entry of a list must be named, but not a single text again.
+        Some((must, _)) if links.master.as_str().is_some() => opts.wrong("master", must),
+        _ => opts.wrong("master", must),
+    })
 }
 
 options! {

@@ -169,6 +169,24 @@ fn misspelt_options_are_named_and_keys_of_operators_are_not() {
 }
 
 #[test]
+fn a_misspelt_list_of_masters_is_named() {
+    let tree = Tree::new(&[("minion", "id: a\nmasters: [salt1, salt2]\nmastery: 1\nusers: {}\n")]);
+    let near = |line, name| {
+        let file = tree.path("minion");
+        format!("config: {}:{line}: option '{name}' is not known. Did you mean 'master'?", file.display())
+    };
+    assert_eq!(tree.minion().unwrap().warnings, [near(2, "masters"), near(3, "mastery")]);
+}
+
+#[test]
+fn several_masters_in_one_text_are_refused_with_the_remedy() {
+    let error = Tree::new(&[("minion", "id: a\nmaster: salt1 salt2\n")]).minion().unwrap_err().to_string();
+    let expected = "option 'master' must be the name or address of one master; for several, write a list: [salt1, salt2], \
+                    not 'salt1 salt2'";
+    assert!(error.ends_with(expected), "{error}");
+}
+
+#[test]
 fn a_damaged_saved_schedule_is_renamed() {
     let tree = Tree::new(&[("minion", "id: a\n"), ("minion.d/_schedule.conf", "a: b: c\n")]);
     assert_eq!(tree.minion().unwrap().id, "a");
