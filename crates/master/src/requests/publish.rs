@@ -63,8 +63,12 @@ pub fn handle(ask: MasterRequest) -> Answer {
     let meant = match allow(&shared, &caller, &functions, &target, &load) {
         Ok(meant) => meant,
         Err(reason) => {
-            warn!("Authentication failure of type \"{}\" occurred.", caller.kind.word());
-            tracing::info!("{} may not publish {}: {reason}", caller.name(), functions.join(","));
+            warn!(
+                "Authentication failure of type \"{}\" occurred. {} may not publish {}: {reason}",
+                caller.kind.word(),
+                caller.name(),
+                functions.join(",")
+            );
             return refuse(&shared, &caller, load);
         }
     };
