@@ -110,7 +110,7 @@ impl Worker {
     pub(super) fn nodes_called(&self, name: &str) -> Result<Vec<Node>, String> {
         let nodes: Vec<Node> =
             self.members.all().into_keys().filter(|node| self.members.is_called(*node, name)).collect();
-        if nodes.is_empty() { Err(format!("no member of the set is called {name:?}")) } else { Ok(nodes) }
+        if nodes.is_empty() { Err(self.nobody_called(name)) } else { Ok(nodes) }
     }
 }
 

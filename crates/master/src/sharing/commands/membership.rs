@@ -73,7 +73,7 @@ impl Worker {
             return Err(format!("{called} is this master: remove it on another one"));
         }
         let Some((member, _)) = self.members.all().remove(&node) else {
-            return Err(format!("no member of the set is called {name:?}"));
+            return Err(self.nobody_called(name));
         };
         let accepted = self.accepted_by(node);
         info!("{user} removes the master {called} from the set");
@@ -104,6 +104,14 @@ impl Worker {
         Ok(removed)
     }
 
+    /// Returns the error for a name that no member has, with the names that there are: often only the domain is missing.
+    pub(super) fn nobody_called(&self, name: &str) -> String {
+        let known = self.members.all();
+        let present = known.iter().filter(|(_, (_, state))| *state == State::Accepted);
+        let names = present.take(MOST_NAMED).map(|(node, _)| self.members.called(*node));
+        format!("no member of the set is called {name:?}; the members are {}", listed(names))
+    }
+
     /// Returns the member that is meant by a name or a node.
     fn member_called(&self, name: &str) -> Result<Node, String> {
         let (named, known) = (self.members.accepted(name), self.members.all());
@@ -115,7 +123,7 @@ impl Worker {
                 });
                 Err(match removed {
                     true => format!("{name} is removed already"),
-                    false => format!("no member of the set is called {name:?}"),
+                    false => self.nobody_called(name),
                 })
             }
             several => Err(format!(
