@@ -205,7 +205,11 @@ impl Builder<'_> {
                 // As in Salt, an unknown group leaves a gap, which usually makes the expression invalid.
                 let group = match expand_nodegroup(parsed.pattern, groups) {
                     Err(Error::TooExpensive) => return Err(Error::TooExpensive),
-                    group => group.unwrap_or_default(),
+                    Err(error) => {
+                        tracing::error!("{error}");
+                        Vec::new()
+                    }
+                    Ok(group) => group,
                 };
                 open.extend(group.into_iter().rev());
                 continue;

@@ -14,51 +14,71 @@ pub(crate) const WORD_LIMIT: usize = 10_000;
 /// becomes one word `L@`, a list with regular expressions one word `E@`. As in Salt, a nested group that is unknown or contains
 /// itself is left out after an error is logged.
 pub fn expand_nodegroup(name: &str, groups: &Map) -> Result<Vec<String>, Error> {
-    let mut left = WORD_LIMIT;
-    let words = expand(name, groups, &mut Vec::new(), &mut left)?;
-    if left == 0 {
-        return Err(Error::TooExpensive);
+    let (words, left_out) = expand_noting(name, groups)?;
+    for error in left_out {
+        tracing::error!("{error}");
     }
     Ok(words)
 }
 
-/// Expands a group, with a limit: groups that name each other twice double with each level.
-fn expand(name: &str, groups: &Map, open: &mut Vec<String>, left: &mut usize) -> Result<Vec<String>, Error> {
-    let error = |reason| Error::Nodegroup { name: name.to_owned(), reason };
-    if open.iter().any(|outer| outer == name) {
-        return Err(error("illegal nested nodegroup"));
-    }
-    let words = words(groups.get(name).ok_or_else(|| error("unknown nodegroup"))?)
-        .ok_or_else(|| error("neither a string nor a list"))?;
-    open.push(name.to_owned());
-    let mut expanded = false;
-    let mut out = Vec::with_capacity(words.len() + 2);
-    for word in &words {
-        *left = left.saturating_sub(1);
-        if *left == 0 {
-            return Err(Error::TooExpensive);
+/// Returns the words, and what is wrong with the nested groups that are left out.
+fn expand_noting(name: &str, groups: &Map) -> Result<(Vec<String>, Vec<Error>), Error> {
+    let mut expansion = Expansion { groups, open: Vec::new(), left: WORD_LIMIT, left_out: Vec::new() };
+    let words = expansion.expand(name)?;
+    Ok((words, expansion.left_out))
+}
+
+/// An expansion, with a limit: groups that name each other twice double with each level.
+struct Expansion<'a> {
+    groups: &'a Map,
+    /// The groups around the current word, from the outermost.
+    open: Vec<String>,
+    /// How many words it may still have.
+    left: usize,
+    left_out: Vec<Error>,
+}
+
+impl Expansion<'_> {
+    fn expand(&mut self, name: &str) -> Result<Vec<String>, Error> {
+        let error = |reason| Error::Nodegroup { name: name.to_owned(), reason };
+        if self.open.iter().any(|outer| outer == name) {
+            return Err(error("illegal nested nodegroup"));
         }
-        match nested_name(word) {
-            Some(inner) => {
-                expanded = true;
-                // As in Salt, an error is logged for such a group and it is left out.
-                out.extend(expand(inner, groups, open, left).unwrap_or_default());
+        let words = words(self.groups.get(name).ok_or_else(|| error("unknown nodegroup"))?)
+            .ok_or_else(|| error("neither a string nor a list"))?;
+        self.open.push(name.to_owned());
+        let mut expanded = false;
+        let mut out = Vec::with_capacity(words.len() + 2);
+        for word in &words {
+            self.left = self.left.saturating_sub(1);
+            if self.left == 0 {
+                return Err(Error::TooExpensive);
             }
-            None => out.push(word.clone()),
+            match nested_name(word) {
+                Some(inner) => {
+                    expanded = true;
+                    match self.expand(inner) {
+                        Ok(inner) => out.extend(inner),
+                        Err(Error::TooExpensive) => return Err(Error::TooExpensive),
+                        Err(error) => self.left_out.push(error),
+                    }
+                }
+                None => out.push(word.clone()),
+            }
         }
-    }
-    open.pop();
-    // A group that names no other keeps its words without brackets, as in Salt.
-    if !expanded && open.is_empty() {
-        return Ok(plain_words(&words).unwrap_or(words));
-    }
-    if !out.is_empty() {
-        out.insert(0, "(".into());
-        out.push(")".into());
-    }
-    match plain_words(&words) {
-        Some(joined) if !open.is_empty() => Ok(joined),
-        _ => Ok(out),
+        self.open.pop();
+        // A group that names no other keeps its words without brackets, as in Salt.
+        if !expanded && self.open.is_empty() {
+            return Ok(plain_words(&words).unwrap_or(words));
+        }
+        if !out.is_empty() {
+            out.insert(0, "(".into());
+            out.push(")".into());
+        }
+        match plain_words(&words) {
+            Some(joined) if !self.open.is_empty() => Ok(joined),
+            _ => Ok(out),
+        }
     }
 }
 
@@ -104,5 +124,16 @@ mod tests {
         groups.update(map! { "g40" => "web1" });
         assert_eq!(expand_nodegroup("g0", &groups), Err(Error::TooExpensive));
         assert_eq!(expand_nodegroup("g40", &groups), Ok(vec!["L@web1".to_owned()]));
+    }
+
+    #[test]
+    fn nested_groups_that_are_left_out_are_named() {
+        let groups = map! { "x" => "web1 or N@nope", "loop" => "web1 or N@inner", "inner" => "web2 or N@loop" };
+        let left_out = |name| {
+            let (_, left_out) = expand_noting(name, &groups).unwrap();
+            left_out.iter().map(Error::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(left_out("x"), ["failed nodegroup expansion of 'nope': unknown nodegroup"]);
+        assert_eq!(left_out("loop"), ["failed nodegroup expansion of 'loop': illegal nested nodegroup"]);
     }
 }
