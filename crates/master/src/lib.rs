@@ -85,7 +85,7 @@ pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 /// requests.
 pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnce(Report)) -> Result<(), Error> {
     info!("Setting up the Salt Master");
-    info!("The Salt Master is starting up");
+    info!("Starting up the Salt Master");
     info!("salt-master is starting as user '{}'", from.config.user);
     if !sharing::room::wait(&from.config, &rt, &stop).await {
         return Ok(());

@@ -84,8 +84,8 @@ pub async fn run(
     stop: CancellationToken,
     ready: impl FnOnce(Report),
 ) -> Result<Ended, Error> {
-    info!("Setting up the Salt Minion \"{}\"", config.id);
-    info!("The Salt Minion is starting up");
+    info!("Setting up \"{}\" the Salt Minion", config.id);
+    info!("Starting up the Salt Minion");
     info!("Minion is starting as user '{}'", config.user);
     let config = Arc::new(config);
     for warning in missing_plug_ins(&config) {
@@ -103,10 +103,6 @@ pub async fn run(
     let (masters, plan) = find_masters(&machine).await?;
     let returns = Arc::new(Returns::new(&machine.config));
     let jobs = Jobs::new(masters.clone(), returns.clone());
-    jobs.remember();
-    if let Err(reason) = machine.running.tidy() {
-        warn!("notes of jobs that ended long ago stay: {reason}");
-    }
     let beacons = Arc::new(Beacons::new(masters.clone()));
     let schedule = Arc::new(Timetable::new(masters.clone(), returns.clone(), beacons.clone()));
     // Open before any master can send a job: functions fire events.
@@ -116,6 +112,11 @@ pub async fn run(
         beacons: beacons.clone(),
     })
     .await?;
+    // After the sockets: a second minion of these directories fails there, and must not replace the files of the first.
+    jobs.remember();
+    if let Err(reason) = machine.running.tidy() {
+        warn!("notes of jobs that ended long ago stay: {reason}");
+    }
     returns::start(&returns, &masters);
     follow_masters(&jobs, plan);
     periodic::start(&masters);
@@ -182,7 +183,7 @@ fn follow_masters(jobs: &Arc<Jobs>, plan: Plan) {
 
 /// Ends running jobs, and waits for a short time until returns are sent.
 async fn farewell(machine: &Machine) {
-    info!("The Salt Minion is shutting down");
+    info!("Shutting down the Salt Minion");
     machine.running.end_all();
     machine.tasks.close();
     if tokio::time::timeout(FAREWELL, machine.tasks.wait()).await.is_err() {

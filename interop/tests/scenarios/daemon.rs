@@ -98,7 +98,7 @@ fn read_pid(path: &Path) -> Result<Pid> {
 const MASTER_TEXTS: &[&str] =
     &["Setting up the Salt Master", "Authentication request from talker", "Authentication accepted from talker"];
 const MINION_TEXTS: &[&str] = &[
-    "Setting up the Salt Minion \"talker\"",
+    "Setting up \"talker\" the Salt Minion",
     "Minion is ready to receive requests!",
     "Executing command test.echo with jid ",
     "Starting a new job ",

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -90,6 +90,14 @@ impl RecentJids {
     fn write(&self, jid: &str, until: u64) {
         let mut log = self.log();
         let Some(open) = log.as_mut() else { return };
+        // Somebody emptied the cache: what is written into a deleted file is forgotten with this process.
+        if open.file.metadata().is_ok_and(|file| file.nlink() == 0) {
+            match self.start_log(&open.path.clone()) {
+                Ok(new) => *open = new,
+                Err(error) => warn!("{error}; a job may run again after a restart"),
+            }
+            return;
+        }
         let written = open.file.write_all(format!("{jid} {until}\n").as_bytes());
         open.lines += 1;
         match written {
@@ -220,6 +228,20 @@ mod tests {
         assert!(!after.note("1", NO_TIME, at(11), false));
         assert!(!after.note("2", NO_TIME, at(11), true));
         assert!(after.note("4", NO_TIME, at(11), true));
+    }
+
+    #[test]
+    fn a_file_that_somebody_deletes_is_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jids");
+        let before = RecentJids::new(100);
+        before.open(&path, at(0)).unwrap();
+        assert!(before.note("1", NO_TIME, at(10), true));
+        std::fs::remove_file(&path).unwrap();
+        assert!(before.note("2", NO_TIME, at(10), true) && before.note("3", NO_TIME, at(10), true));
+        let after = RecentJids::new(100);
+        after.open(&path, at(11)).unwrap();
+        assert!(["1", "2", "3"].iter().all(|jid| !after.note(jid, NO_TIME, at(11), false)));
     }
 
     #[test]

@@ -262,7 +262,9 @@ fn clear_cache(ctx: &Context) -> Result<bool> {
 }
 
 fn remove_files(top: &Path) -> bool {
-    for file in sync::files_below(top) {
+    // Not a cache: returns that no master has acknowledged yet, and the ids of jobs that must not run again.
+    let kept = top.join("saltern");
+    for file in sync::files_below(top).into_iter().filter(|file| !file.starts_with(&kept)) {
         match std::fs::remove_file(&file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::error!(

@@ -97,9 +97,14 @@ fn old_returns_are_found_and_removed() {
     assert!(folder.exists());
     assert_eq!(place.call("clear_job_cache", list![0], map! {}), true.into());
     assert!(!folder.exists());
-    std::fs::write(place.dir.path().join("cache/x"), "").unwrap();
+    let spooled = place.dir.path().join("cache/saltern/returns/1.p");
+    std::fs::create_dir_all(spooled.parent().unwrap()).unwrap();
+    for file in [place.dir.path().join("cache/x"), spooled.clone()] {
+        std::fs::write(file, "").unwrap();
+    }
     assert_eq!(place.call("clear_cache", list![], map! {}), true.into());
     assert!(!place.dir.path().join("cache/x").exists());
+    assert!(spooled.exists(), "no master has acknowledged it");
 }
 
 #[test]
