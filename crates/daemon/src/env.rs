@@ -1,11 +1,15 @@
 //! The directories of a daemon: existing, with the right owner, closed to others.
 
+use std::ffi::{CStr, CString, OsStr};
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{Gid, Uid, User, chown, getgrouplist, getuid};
+use nix::unistd::{Gid, Uid, User, getgrouplist, getuid};
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
 use crate::Error;
 use crate::user::find;
@@ -66,11 +70,11 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
 
 /// Keys are for their owner, readable at most by a group.
 fn close(path: &Path) {
-    let mode = path.metadata().map(|found| found.mode() & 0o7777);
-    if matches!(mode, Ok(0o700 | 0o750)) {
-        return;
-    }
-    if fs::set_permissions(path, fs::Permissions::from_mode(0o700)).is_err() {
+    let closed = open_directory(path).and_then(|directory| match directory.metadata()?.mode() & 0o7777 {
+        0o700 | 0o750 => Ok(()),
+        _ => directory.set_permissions(fs::Permissions::from_mode(0o700)),
+    });
+    if closed.is_err() {
         tracing::error!(
             target: "salt.utils.verify",
             critical = true,
@@ -89,50 +93,62 @@ struct Owner {
 
 impl Owner {
     fn new(user: &User, permissive: bool) -> Self {
-        let name = std::ffi::CString::new(user.name.clone()).unwrap_or_default();
+        let name = CString::new(user.name.clone()).unwrap_or_default();
         let groups = if permissive { getgrouplist(&name, user.gid).unwrap_or_default() } else { Vec::new() };
         Owner { uid: user.uid, gid: user.gid, groups }
     }
 
+    /// Links are left alone. Following them would let any user who can write there choose which files change their owner.
     fn take(&self, path: &Path) -> io::Result<()> {
-        let found = path.symlink_metadata()?;
-        let (uid, gid) = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
-        // Links are left alone. Following them would let any user who can write there choose which files change their
-        // owner.
-        if (uid, gid) == (self.uid, self.gid) || self.groups.contains(&gid) || found.is_symlink() {
+        let file = rustix::fs::open(path, NAME, Mode::empty())?;
+        self.take_open(&file)
+    }
+
+    fn take_open(&self, file: &OwnedFd) -> io::Result<()> {
+        let found = fstat(file)?;
+        let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+        if is_link || self.groups.contains(&Gid::from_raw(found.st_gid)) {
             return Ok(());
         }
-        chown(path, Some(self.uid), Some(self.gid)).map_err(io::Error::from)
+        rt::owned::give_open(file, self.uid.as_raw(), Some(self.gid.as_raw()))
     }
 
     /// Collects what is two or more levels below, except hidden files and jobs. An entry may vanish in the meantime.
     fn take_content(&self, path: &Path) {
-        for entry in entries(path).filter(|entry| !name_of(entry).contains("jobs")) {
-            self.take_tree(&entry);
+        let Ok(directory) = open_directory(path) else { return };
+        for name in names(&directory).iter().filter(|name| !name.to_string_lossy().contains("jobs")) {
+            self.take_tree(&directory, name, path);
         }
     }
 
-    fn take_tree(&self, directory: &Path) {
-        if directory.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-            return;
-        }
-        for entry in entries(directory) {
-            if !name_of(&entry).starts_with('.')
-                && let Err(error) = self.take(&entry)
+    /// Each directory is opened in the one above it: with paths, the user could exchange a directory for a link on the way.
+    fn take_tree(&self, above: impl AsFd, name: &CStr, path: &Path) {
+        let Ok(directory) = openat(above, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) else { return };
+        let path = path.join(OsStr::from_bytes(name.to_bytes()));
+        for name in names(&directory) {
+            let entry = || openat(&directory, &name, NAME, Mode::empty()).map_err(io::Error::from);
+            if !name.to_bytes().starts_with(b".")
+                && let Err(error) = entry().and_then(|entry| self.take_open(&entry))
             {
-                tracing::debug!(target: "salt.utils.verify", "{} stays with its owner: {error}", entry.display());
+                let name = name.to_string_lossy();
+                tracing::debug!(target: "salt.utils.verify", "{}/{name} stays with its owner: {error}", path.display());
             }
-            self.take_tree(&entry);
+            self.take_tree(&directory, &name, &path);
         }
     }
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path())
+const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+fn open_directory(path: &Path) -> io::Result<fs::File> {
+    Ok(rt::owned::open(path, DIRECTORY, Mode::empty())?.0)
 }
 
-fn name_of(path: &Path) -> std::borrow::Cow<'_, str> {
-    path.file_name().unwrap_or_default().to_string_lossy()
+fn names(directory: impl AsFd) -> Vec<CString> {
+    let entries = Dir::read_from(directory).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_owned());
+    names.filter(|name| !matches!(name.to_bytes(), b"." | b"..")).collect()
 }
 
 #[cfg(test)]
@@ -180,6 +196,33 @@ mod tests {
         fs::set_permissions(at("pki"), fs::Permissions::from_mode(0o750)).unwrap();
         verify_env(&wanted).unwrap();
         assert_eq!(mode(&at("pki")), 0o750);
+    }
+
+    #[test]
+    fn what_links_lead_to_keeps_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let [cache, outside] = ["cache", "outside"].map(|name| dir.path().join(name));
+        fs::create_dir_all(cache.join("minions/web1")).unwrap();
+        fs::create_dir_all(outside.join("below")).unwrap();
+        for file in [outside.join("below/secret"), cache.join("minions/own"), outside.join("twin")] {
+            fs::write(file, "").unwrap();
+        }
+        for (target, link) in [("below", "minions/link"), ("below/secret", "minions/file"), ("", "link")] {
+            std::os::unix::fs::symlink(outside.join(target), cache.join(link)).unwrap();
+        }
+        fs::hard_link(outside.join("twin"), cache.join("minions/twin")).unwrap();
+        let Some(nobody) = User::from_name("nobody").unwrap().filter(|_| getuid().is_root()) else {
+            return eprintln!("skipped: only root gives files away");
+        };
+        let wanted = Directories { all: vec![cache.clone()], user: "nobody".into(), ..Directories::default() };
+        verify_env(&wanted).unwrap();
+        let owner = |path: PathBuf| Uid::from_raw(path.metadata().unwrap().uid());
+        for path in [cache.clone(), cache.join("minions/own"), cache.join("minions/web1")] {
+            assert_eq!(owner(path), nobody.uid);
+        }
+        for path in [outside.clone(), outside.join("below"), outside.join("below/secret"), outside.join("twin")] {
+            assert_eq!(owner(path), getuid());
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The pid file.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::kill;
 use nix::unistd::{Pid, User, getuid};
+use rustix::fs::{Mode, OFlags};
 
 use crate::Error;
 
@@ -37,15 +38,9 @@ impl PidFile {
             fs::create_dir_all(directory).map_err(fail)?;
         }
         let pid = std::process::id() as i32;
-        // Readable by all whatever the umask: the pid is no secret, and monitoring without root reads it.
-        fs::write(path, pid.to_string()).map_err(fail)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).map_err(fail)?;
+        let owner = User::from_name(user).ok().flatten().filter(|_| getuid().is_root());
+        write(path, pid, owner.as_ref()).map_err(fail)?;
         tracing::debug!(target: "salt.utils.process", "Created pidfile: {}", path.display());
-        if let Ok(Some(owner)) = User::from_name(user)
-            && getuid().is_root()
-        {
-            nix::unistd::chown(path, Some(owner.uid), Some(owner.gid)).map_err(|error| fail(error.into()))?;
-        }
         Ok(PidFile { path: path.to_owned(), pid })
     }
 }
@@ -61,6 +56,24 @@ impl Drop for PidFile {
             // The directory often belongs to root, which we no longer are. The next start overwrites the file.
             tracing::info!(target: "salt.utils.parsers", "PIDfile({path}) could not be deleted: {error}");
         }
+    }
+}
+
+/// The directory may belong to the daemon's user, who must not choose with a link which file of root is overwritten.
+fn write(path: &Path, pid: i32, owner: Option<&User>) -> io::Result<()> {
+    let options = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
+    let (mut file, _) = rt::owned::open(path, options, Mode::from_raw_mode(0o644))?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.nlink() > 1 {
+        return Err(io::Error::other("it is not a regular file with one name"));
+    }
+    file.set_len(0)?;
+    file.write_all(pid.to_string().as_bytes())?;
+    // Readable by all whatever the umask: the pid is no secret, and monitoring without root reads it.
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    match owner {
+        Some(owner) => rt::owned::give_open(&file, owner.uid.as_raw(), Some(owner.gid.as_raw())),
+        None => Ok(()),
     }
 }
 
@@ -106,6 +119,17 @@ mod tests {
         PidFile::check(&path).unwrap();
         drop(file);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_second_name_of_a_file_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let [secret, path] = ["secret", "salt.pid"].map(|name| dir.path().join(name));
+        fs::write(&secret, "secret").unwrap();
+        fs::hard_link(&secret, &path).unwrap();
+        let error = PidFile::write(&path, "nobody-of-this-name").unwrap_err();
+        assert!(error.to_string().contains("salt.pid"), "{error}");
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl Owner {
     /// Changes the owner and group of a new directory to the account.
     pub(crate) fn apply_to_directory(self, path: &Path) -> io::Result<()> {
         match self.0 {
-            Some((uid, gid)) => nix::unistd::chown(path, Some(uid), Some(gid)).map_err(io::Error::from),
+            // Not through a link, which the account could have placed there since.
+            Some((uid, gid)) => std::os::unix::fs::lchown(path, Some(uid.as_raw()), Some(gid.as_raw())),
             None => Ok(()),
         }
     }

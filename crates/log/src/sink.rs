@@ -1,14 +1,15 @@
 //! The outputs of lines: the console, a file, a log server.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::unistd::User;
+use rustix::fs::{Mode, OFlags};
 
 use crate::Error;
 use crate::level::Level;
@@ -78,15 +79,20 @@ impl LogFile {
         if let Some(directory) = missing {
             create_directories(directory).map_err(fail)?;
         }
-        let file = open(path).map_err(fail)?;
+        let (file, is_link) = open(path).map_err(fail)?;
         if let Some(owner) = user.and_then(|user| User::from_name(user).ok().flatten()) {
+            let owner = owner.uid.as_raw();
             // Only root may give files away; for others the file is theirs already. A directory made here goes along:
             // the user has to reopen the file when it was moved away.
-            for path in missing.into_iter().chain([path]) {
-                let _ = nix::unistd::chown(path, Some(owner.uid), None);
+            let _ = missing.map(|directory| rt::owned::give(directory, owner, None));
+            if !is_link {
+                let _ = rt::owned::give_open(&file, owner, None);
             }
         }
-        close(&file);
+        // What a link leads to is not ours alone.
+        if !is_link {
+            close(&file);
+        }
         let identity = identity(&file).map_err(fail)?;
         Ok(LogFile { path: path.to_owned(), file, identity, max_bytes, backups })
     }
@@ -113,7 +119,7 @@ impl LogFile {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        self.file = open(&self.path)?;
+        self.file = open(&self.path)?.0;
         self.identity = identity(&self.file)?;
         Ok(())
     }
@@ -136,9 +142,10 @@ impl LogFile {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// Returns also whether the path is a link.
+fn open(path: &Path) -> io::Result<(File, bool)> {
     // Returns, commands and names of hosts are in it.
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    rt::owned::open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, Mode::from_raw_mode(0o640))
 }
 
 /// An older file may be open to all. A place that is not a file, such as `/dev/null`, is not ours.

@@ -8,6 +8,7 @@ mod behind_others;
 mod clock;
 pub mod disk;
 mod net;
+pub mod owned;
 mod random;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -1,6 +1,6 @@
 //! The drop file `.dfn`: a request to a master to rotate its AES key.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::disk::{self, Writing};
@@ -46,12 +46,10 @@ impl DropFile {
         // The master must never see the file with another mode, so it is renamed into place.
         let next = self.cachedir.join(".dfn-next");
         disk::make_directory(&self.cachedir)?;
-        disk::write(&next, master_id.as_bytes(), Writing::PRIVATE)?;
-        let read_only = std::fs::Permissions::from_mode(0o400);
-        std::fs::set_permissions(&next, read_only).map_err(Error::io("change the mode of", &next))?;
-        if owner.is_some() {
+        disk::write(&next, master_id.as_bytes(), Writing { mode: 0o400, ..Writing::PRIVATE })?;
+        if let Some(owner) = owner {
             // A caller without the right to give files away usually runs as the master's user already.
-            let _ = std::os::unix::fs::chown(&next, owner, None);
+            let _ = rt::owned::give(&next, owner, None);
         }
         std::fs::rename(&next, &path).map_err(Error::io("write", &path))
     }

@@ -56,14 +56,11 @@ impl UserKeys {
 }
 
 fn give(path: &Path, owner: Option<u32>) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let Some(owner) = owner else { return Ok(()) };
-    let current = std::fs::metadata(path).map_err(Error::io("read the owner of", path))?.uid();
-    // A master that does not run as root may not call `chown`, and need not.
-    if current == owner {
-        return Ok(());
+    match owner {
+        // The directory belongs to the master's user, who could place a link to a file of root there.
+        Some(owner) => rt::owned::give(path, owner, None).map_err(Error::io("change the owner of", path)),
+        None => Ok(()),
     }
-    std::os::unix::fs::chown(path, Some(owner), None).map_err(Error::io("change the owner of", path))
 }
 
 #[cfg(test)]
@@ -85,5 +82,16 @@ mod tests {
         assert!(dir.path().join(".DOM_fred_key").is_file());
         assert_eq!(keys.all().unwrap().len(), 2);
         assert!(keys.read("../x").is_err());
+    }
+
+    #[test]
+    fn a_link_to_a_file_of_another_user_is_no_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = UserKeys::new(dir.path());
+        std::fs::write(dir.path().join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink("secret", dir.path().join(".fred_key")).unwrap();
+        let error = keys.ensure("fred", Some(65_533), || panic!("there is one")).unwrap_err();
+        let (error, cause) = (error.to_string(), std::error::Error::source(&error).unwrap().to_string());
+        assert!(error.contains(".fred_key") && cause == "it is a link", "{error}: {cause}");
     }
 }
