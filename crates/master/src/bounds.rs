@@ -10,6 +10,10 @@ use value::{Map, Value};
 use wire::MinionId;
 use wire::msgpack::VALUE_COST;
 
+/// The largest numbers of minions' publications that wait for returns, of one minion and of all. Each of them sees every event.
+pub const WAITING_OF_ONE: usize = 64;
+pub const WAITING_OF_ALL: usize = 1024;
+
 /// The bounds, and how much minions have used.
 pub struct Bounds {
     /// The largest return, in bytes; 0 for no bound, here and below.

@@ -16,6 +16,7 @@ use transport::{Introduction, RequestServer};
 use wire::Command;
 use wire::loads::{Abilities, Ability};
 
+use crate::bounds::{WAITING_OF_ALL, WAITING_OF_ONE};
 use crate::channel_keys::{Keys, Sessions};
 use crate::presence::Presence;
 use crate::{Error, LocalKeys, Shared, Start, Stores, Users, listen, plugins};
@@ -77,7 +78,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         order: crate::open_jobs::PublicationOrder::default(),
         announced: Default::default(),
         bounds: crate::bounds::Bounds::new(&stores.config),
-        peers_waiting: crate::requests::places_of_peers(),
+        peers_waiting: crate::pool::Pool::of_requests(WAITING_OF_ONE, WAITING_OF_ALL),
         metrics: crate::metrics::Metrics::new(Command::ALL.iter().map(|command| command.name()), catalogue),
         users,
         logins,

@@ -41,7 +41,7 @@ pub struct Shared {
     /// Other stores, through returners.
     pub(crate) returner_queue: crate::returner_queue::ReturnerQueue,
     /// Places of minions' publications that wait for returns.
-    pub(crate) peers_waiting: crate::requests::Pool,
+    pub(crate) peers_waiting: crate::pool::Pool,
     /// The master's work in numbers.
     pub(crate) metrics: crate::metrics::Metrics,
     /// What is in memory for consoles.

@@ -65,11 +65,16 @@ fn ending(error: &anyhow::Error) -> ExitCode {
     if error.is::<Interrupted>() {
         return ExitCode::from(BY_SIGINT);
     }
-    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+    if is_closed_output(error) {
         return ExitCode::from(BY_SIGPIPE);
     }
     eprintln!("saltern demo: {error:#}");
     ExitCode::FAILURE
+}
+
+/// Returns whether somebody has closed the output, as `saltern demo | head` does.
+fn is_closed_output(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 fn wishes(args: &[String]) -> Result<Wishes> {
@@ -96,8 +101,12 @@ fn run(wishes: Wishes) -> Result<()> {
     });
     // A program that was interrupted together with this one may have failed for it.
     cluster.go_on()?;
-    outcome
-        .with_context(|| format!("the demonstration failed; its logs are below {}", cluster.keep_logs().display()))?;
+    outcome.map_err(|error| match is_closed_output(&error) {
+        true => error,
+        false => {
+            error.context(format!("the demonstration failed; its logs are below {}", cluster.keep_logs().display()))
+        }
+    })?;
     drop(cluster);
     steps::next_steps(&screen)
 }

@@ -18,13 +18,11 @@ const USER: usize = 256;
 
 /// Fires two events for each failed state of a return.
 pub(super) fn announce(shared: &Shared, source: &Source, id: &MinionId, load: &Map) {
-    let mut announced = 0;
-    for failed in failed_states(id, load) {
+    for (announced, failed) in failed_states(id, load).enumerate() {
         if announced == MOST {
             tracing::warn!(minion = %id, "more than {MOST} states of a return of {id} failed; events tell of the first {MOST}");
             return;
         }
-        announced += 1;
         // Salt has kept the first one, whose tag has no prefix, for old listeners.
         if let Some(name) = failed.old_tag() {
             shared.fire_from(source.clone(), name, failed.short());

@@ -10,8 +10,8 @@
 
 use wire::Command;
 
-use super::identified::Sender;
-use super::pool::{Pool, Room};
+use crate::pool::{Pool, Room};
+use crate::senders::Sender;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

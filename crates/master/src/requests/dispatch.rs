@@ -27,8 +27,6 @@ use super::answer_room::{self, AnswerRoom, Due, Reservation, is_question};
 use super::commands::handler;
 use super::contained::contained;
 use super::fair_queue::{Entered, FairQueue};
-use super::identified::{Sender, is_proven};
-use super::pool::{Full, Pool, Room};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
 use super::work_queue::WorkQueue;
@@ -36,6 +34,8 @@ use super::{Answer, MasterRequest, nothing, sign_in};
 use crate::Shared;
 use crate::awaiting::{self, Awaiting};
 use crate::logins::{Attempt, Login};
+use crate::pool::{Full, Pool, Room};
+use crate::senders::{Sender, is_proven};
 use crate::witness;
 
 /// Takes requests and answers them.

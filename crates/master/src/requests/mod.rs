@@ -11,7 +11,6 @@ mod fair_queue;
 mod file;
 pub mod functions;
 mod held;
-mod identified;
 mod lifo_queue;
 mod mine;
 mod missed;
@@ -19,7 +18,6 @@ mod opts;
 mod peer;
 mod peer_return;
 mod pillar;
-mod pool;
 pub(crate) mod publish;
 mod refusals;
 mod resources;
@@ -33,8 +31,6 @@ mod token;
 mod work_queue;
 
 pub use dispatch::Dispatcher;
-pub use peer::places as places_of_peers;
-pub use pool::Pool;
 
 use std::sync::Arc;
 

@@ -17,27 +17,15 @@ use value::{Map, Value, map};
 use wire::loads::{PeerPublish, PeerReturns, PeerRunner, Texts};
 use wire::{Jid, MinionId};
 
-use super::identified::Sender;
-use super::pool::Pool;
 use super::{Answer, MasterRequest, nothing, read};
 use crate::Shared;
+use crate::bounds::{WAITING_OF_ALL, WAITING_OF_ONE};
 use crate::jobs::publish::{ReturnReader, publish_permitted};
 use crate::open_jobs::Target;
+use crate::senders::Sender;
 
 /// Seconds to wait for returns if the request has no timeout.
 const PATIENCE: f64 = 5.0;
-
-/// The largest numbers of publications that wait for returns, of one minion and of all. Each of them sees every event.
-const MOST_OF_ONE: usize = 64;
-const MOST_OF_ALL: usize = 1024;
-
-/// The unit of a [`Pool`], here one publication.
-const KIB: usize = 1 << 10;
-
-/// Creates the places of publications that wait for returns.
-pub fn places() -> Pool {
-    Pool::new(MOST_OF_ONE * KIB, MOST_OF_ALL * KIB)
-}
 
 /// `minion_pub`: publishes and answers with the job.
 pub fn publish(ask: MasterRequest) -> Answer {
@@ -58,9 +46,9 @@ pub fn publish_and_wait(ask: MasterRequest) -> Answer {
     let full = wanted.form.0.as_deref() == Some("full");
     let Some(order) = order(&shared, &id, wanted) else { return nothing() };
     let sender = Sender::Minion(id.clone());
-    let Ok(place) = shared.peers_waiting.try_reserve(&sender, KIB) else {
+    let Ok(place) = shared.peers_waiting.try_enter(&sender) else {
         warn!(
-            "too many publications of minions wait for returns, {MOST_OF_ONE} of one minion or {MOST_OF_ALL} in all; one of {id} is not answered"
+            "too many publications of minions wait for returns, {WAITING_OF_ONE} of one minion or {WAITING_OF_ALL} in all; one of {id} is not answered"
         );
         return Answer::Silence;
     };

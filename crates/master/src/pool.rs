@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::identified::Sender;
+use crate::senders::Sender;
 
 const KIB: usize = 1 << 10;
 
@@ -49,6 +49,19 @@ impl Pool {
     pub fn new(of_one: usize, of_all: usize) -> Self {
         let senders = Senders { shares: HashMap::new(), most: REMEMBERED };
         Pool { of_one, all: Arc::new(Semaphore::new(of_all / KIB)), senders: Mutex::new(senders) }
+    }
+
+    /// Creates a pool that counts requests, of which one sender may have `of_one`.
+    pub fn of_requests(of_one: usize, of_all: usize) -> Self {
+        Pool::new(of_one * KIB, of_all * KIB)
+    }
+
+    /// Reserves a place in a pool that counts requests.
+    ///
+    /// # Errors
+    /// What is full.
+    pub fn try_enter(&self, sender: &Sender) -> Result<Room, Full> {
+        self.try_reserve(sender, KIB)
     }
 
     /// Reserves room if there is enough now. More than a share counts as the whole share.
