@@ -18,7 +18,7 @@ const BEGUN: &str = "Starting a new job ";
 const DONE: &str = "Returning information for job: ";
 
 /// A minion's message when it starts.
-const STARTING: &str = "The Salt Minion is starting up";
+const STARTING: &str = "Starting up the Salt Minion";
 
 /// A minion's message when it begins a scheduled job.
 const SCHEDULED: &str = "Running scheduled job: ";
