@@ -20,7 +20,7 @@ const USER: usize = 256;
 pub(super) fn announce(shared: &Shared, source: &Source, id: &MinionId, load: &Map) {
     for (announced, failed) in failed_states(id, load).enumerate() {
         if announced == MOST {
-            tracing::warn!(minion = %id, "more than {MOST} states of a return of {id} failed; events tell of the first {MOST}");
+            tracing::warn!(minion = %id, "{id} returned more than {MOST} failed states; events are fired for the first {MOST} only");
             return;
         }
         // Salt has kept the first one, whose tag has no prefix, for old listeners.

@@ -143,7 +143,7 @@ async fn users_with_a_list_speak_for_no_minion_and_no_master() {
     master.stop().await;
 }
 
-/// Whoever reads a request in the clear can send it again: a token must travel over TLS or within the host. The log tells of each.
+/// A token that is sent unencrypted can be replayed by anyone who reads it, as in Salt. Each use is logged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_sent_again_is_a_job_of_its_own_in_the_log() {
     let (place, options) = options();
