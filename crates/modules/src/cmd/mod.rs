@@ -22,6 +22,8 @@ use value::{Map, Value, map};
 
 use python::shlex as words;
 
+pub use options::default_shell;
+
 use options::CallArgs;
 use table::{
     POWERSHELL, POWERSHELL_ALL, RETCODE, RUN, RUN_ALL, RUN_BG, RUN_CHROOT, RUN_STDERR, RUN_STDOUT, SCRIPT,
@@ -105,7 +107,7 @@ fn exec_code_all(
 fn code_arguments(cwd: Option<Value>, args: Option<Value>, kwargs: KwArgs) -> CallArgs {
     let mut bound =
         // The functions that run code do not have these arguments, but Salt runs them with the defaults of `cmd.run`.
-        exec::Bound { kwargs: map! { "shell" => "/bin/bash", "output_loglevel" => "debug" }, ..Default::default() };
+        exec::Bound { kwargs: map! { "shell" => default_shell(), "output_loglevel" => "debug" }, ..Default::default() };
     bound.kwargs.update(kwargs.0);
     bound.kwargs.update(map! { "cwd" => cwd, "args" => args });
     CallArgs::of(&EXEC_CODE_ALL, bound)

@@ -10,6 +10,11 @@ use value::{Map, Value};
 use super::encoding::Encoding;
 use crate::util;
 
+/// Returns the shell of commands that name none: that of the environment, else /bin/sh. The grain `shell` is the same.
+pub fn default_shell() -> String {
+    std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())
+}
+
 /// The arguments of a call by name, defaults filled in.
 #[derive(Clone, Debug, Default)]
 pub struct CallArgs(Map);

@@ -7,7 +7,7 @@ use exec::{Body, Function, Param};
 use value::Value;
 
 use super::calls;
-use super::options::CallArgs;
+use super::options::{CallArgs, default_shell};
 
 /// Makes the list of parameters: names, with defaults unless they must be given.
 macro_rules! params {
@@ -45,7 +45,8 @@ cwd
 runas, group
     User and group to run as, with the environment of that user's login.
 shell, python_shell
-    The shell, and whether the line goes through it.
+    The shell (by default the one that the environment variable ``SHELL`` of the minion names, else /bin/sh), and
+    whether the line goes through it.
 env, clean_env, prepend_path
     Variables to add, whether to begin with none, directories to search first.
 stdin
@@ -93,7 +94,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "clean_env" = false,
@@ -143,7 +144,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "clean_env" = false,
@@ -189,7 +190,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "clean_env" = false,
@@ -235,7 +236,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "clean_env" = false,
@@ -282,7 +283,7 @@ CLI Example:
         "cwd" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "clean_env" = false,
@@ -329,7 +330,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = true,
         "binds" = Value::Null,
         "env" = Value::Null,
@@ -375,7 +376,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "clean_env" = false,
@@ -418,7 +419,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "env" = Value::Null,
         "clean_env" = false,
         "template" = Value::Null,
@@ -468,7 +469,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "template" = Value::Null,
@@ -512,7 +513,7 @@ CLI Example:
         "stdin" = Value::Null,
         "runas" = Value::Null,
         "group" = Value::Null,
-        "shell" = "/bin/bash",
+        "shell" = default_shell(),
         "python_shell" = Value::Null,
         "env" = Value::Null,
         "template" = "jinja",

@@ -37,6 +37,24 @@ fn an_operators_line_goes_through_the_shell_and_others_are_split() {
 }
 
 #[test]
+fn the_shell_of_the_environment_runs_what_names_none() {
+    const EXPECTED: &str = "SALTERN_TEST_SHELL";
+    // The environment of a process cannot be changed safely, so other processes look.
+    if let Ok(expected) = std::env::var(EXPECTED) {
+        assert_eq!(call(&operator(), "cmd.run", "echo $0", map! {}).unwrap(), expected.into());
+        return;
+    }
+    for (shell, expected) in [(None, "/bin/sh"), (Some("/bin/bash"), "/bin/bash")] {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "cmd::tests::the_shell_of_the_environment_runs_what_names_none"]);
+        again.env_remove("SHELL").envs(shell.map(|shell| ("SHELL", shell))).env(EXPECTED, expected);
+        let output = again.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
+}
+
+#[test]
 fn the_shapes_are_those_of_salt() {
     let ctx = operator();
     let all = call(&ctx, "cmd.run_all", "echo a; echo b >&2; exit 3", map! {}).unwrap().into_map().unwrap();
