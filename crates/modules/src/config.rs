@@ -1,5 +1,7 @@
 //! `config` — options, wherever they are set: in the minion's files, grains, pillar, or the master's files.
 
+use std::borrow::Cow;
+
 use exec::{Context, Error, Module, Result, function};
 use targeting::Glob;
 use value::{Map, Value, list, map};
@@ -65,6 +67,15 @@ fn of_master(ctx: &Context) -> Option<&Map> {
     ctx.pillar.get("master").and_then(Value::as_map)
 }
 
+/// Returns the options to look for `name` in. The grains and the pillar are among them in Salt, and are copied only for a
+/// name that may mean them.
+fn options_for<'a>(ctx: &'a Context, name: &str) -> Cow<'a, Map> {
+    if ["grains", "pillar"].iter().any(|data| name.starts_with(data)) {
+        return Cow::Owned(ctx.opts_with_data());
+    }
+    Cow::Borrowed(&ctx.opts)
+}
+
 /// Returns an option: from the minion's files, else the grains, the pillar, the master's options, the built-in
 /// defaults. A key may be nested: ``docker:registry``. ``merge`` (recurse or overwrite) merges all of them instead of
 /// taking the first.
@@ -88,16 +99,17 @@ fn get(
     #[default(false)] omit_grains: bool,
 ) -> Result<Value> {
     let defaults = defaults();
+    let opts = options_for(ctx, &key);
     let found = match merge {
         Some(strategy) => {
-            let all = merged(ctx, &strategy, &defaults);
+            let all = merged(ctx, &opts, &strategy, &defaults);
             util::traverse(&all, &key, &delimiter).cloned()
         }
         None => {
             // The order is Salt's: options of the machine take precedence over grains, pillar and the master, in this
             // order.
             let places = [
-                (!omit_opts).then_some(&*ctx.opts),
+                (!omit_opts).then_some(&*opts),
                 (!omit_grains).then_some(&*ctx.grains),
                 (!omit_pillar).then_some(&*ctx.pillar),
                 of_master(ctx).filter(|_| !omit_master),
@@ -116,14 +128,14 @@ fn get(
     }
 }
 
-fn merged(ctx: &Context, strategy: &str, defaults: &Map) -> Map {
+fn merged(ctx: &Context, opts: &Map, strategy: &str, defaults: &Map) -> Map {
     if !matches!(strategy, "recurse" | "overwrite") {
         // As in Salt, a warning is logged and the default strategy is used.
         tracing::warn!("Unsupported merge strategy '{strategy}'. Falling back to 'recurse'.");
     }
     let mut all = defaults.clone();
     // From the weakest to the strongest: each map is merged over those before it.
-    let places = [of_master(ctx), Some(&*ctx.pillar), Some(&*ctx.grains), Some(&*ctx.opts)];
+    let places = [of_master(ctx), Some(&*ctx.pillar), Some(&*ctx.grains), Some(opts)];
     for place in places.into_iter().flatten() {
         if strategy == "overwrite" {
             all.update(place.clone());
@@ -157,8 +169,9 @@ fn option(
 ) -> Result<Value> {
     let defaults = defaults();
     let keep = |omit: bool| !omit && !omit_all;
+    let opts = if wildcard { Cow::Owned(ctx.opts_with_data()) } else { options_for(ctx, &value) };
     let places: Vec<&Map> = [
-        keep(omit_opts).then_some(&*ctx.opts),
+        keep(omit_opts).then_some(&*opts),
         keep(omit_grains).then_some(&*ctx.grains),
         keep(omit_pillar).then_some(&*ctx.pillar),
         of_master(ctx).filter(|_| keep(omit_master)),
@@ -204,7 +217,8 @@ fn merge(
 
 /// Returns what `config.merge` finds. `omit` leaves out the minion's options, the master's, and the pillar.
 pub fn merged_option(ctx: &Context, name: &str, omit: [bool; 3]) -> Option<Value> {
-    let places = [Some(&*ctx.opts), of_master(ctx), Some(&*ctx.pillar)];
+    let opts = options_for(ctx, name);
+    let places = [Some(&*opts), of_master(ctx), Some(&*ctx.pillar)];
     let kept = places.into_iter().zip(omit).filter(|(_, omit)| !omit).filter_map(|(place, _)| place);
     let mut result: Option<Value> = None;
     for found in kept.filter_map(|place| place.get(name)) {
@@ -235,7 +249,7 @@ pub fn merged_option(ctx: &Context, name: &str, omit: [bool; 3]) -> Option<Value
 ///     salt '*' config.items
 #[function]
 fn items(ctx: &Context) -> Result<Map> {
-    Ok((*ctx.opts).clone())
+    Ok(ctx.opts_with_data())
 }
 
 /// Returns the options whose names begin with a word and a dot, the master's and the minion's.
@@ -351,6 +365,25 @@ mod tests {
         let merged = map! { "z" => 3, "x" => 1, "y" => 2 };
         assert_eq!(call("get", list!["nested"], map! { "merge" => "recurse" }), merged.into());
         assert!(ctx().call("config.get", vec!["secret".into()]).is_err());
+    }
+
+    #[test]
+    fn grains_and_pillar_are_options() {
+        let pillar = ctx().pillar;
+        assert_eq!(call("get", list!["grains:grain"], map! { "omit_grains" => true }), "g".into());
+        assert_eq!(call("get", list!["pillar:l"], map! { "merge" => "recurse" }), list![2].into());
+        assert_eq!(call("option", list!["grains"], map! {}), map! { "grain" => "g" }.into());
+        assert_eq!(
+            call("option", list!["pill*"], map! { "wildcard" => true }),
+            map! { "pillar" => (*pillar).clone() }.into()
+        );
+        assert_eq!(call("merge", list!["pillar"], map! {}), (*pillar).clone().into());
+        let items = call("items", list![], map! {}).into_map().unwrap();
+        assert_eq!(
+            (items.get("pillar"), items.get("nested")),
+            (Some(&(*pillar).clone().into()), Some(&map! { "x" => 1 }.into()))
+        );
+        assert_eq!(call("get", list!["grains:grain"], map! { "omit_opts" => true }), "".into());
     }
 
     #[test]

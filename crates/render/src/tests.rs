@@ -79,6 +79,15 @@ fn engines_that_are_not_here_are_refused() {
 }
 
 #[test]
+fn grains_and_pillar_are_among_the_options() {
+    let (ctx, _) =
+        exec::testing::context(&[], map! { "id" => "m1" }, map! { "os" => "Debian" }, map! { "who" => "world" });
+    let text = "{% do pillar.update({'n': 1}) %}{{ opts.id }} {{ opts.grains.os }} {{ opts['pillar']['who'] }} {{ opts.pillar.n }}";
+    let template = Template { text, engine: "jinja", ..Template::default() };
+    assert_eq!(Renderer::new(ctx, Arc::new(NoFiles)).template(&template).unwrap(), "m1 Debian world 1");
+}
+
+#[test]
 fn a_template_may_change_the_pillar_for_those_after_it() {
     let pillar = map! { "web" => map! { "sites" => map! { "a" => 1 }, "port" => 80 } };
     let (ctx, _) = exec::testing::context(&[&PILLAR], map! {}, map! {}, pillar);

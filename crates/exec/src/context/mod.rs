@@ -139,6 +139,14 @@ impl Context {
         self.opts.get(name).filter(|value| !value.is_null())
     }
 
+    /// Returns the options as Salt's `__opts__` has them: with the grains and the pillar among them.
+    pub fn opts_with_data(&self) -> Map {
+        let mut opts = (*self.opts).clone();
+        opts.insert("grains", (*self.grains).clone());
+        opts.insert("pillar", (*self.pillar).clone());
+        opts
+    }
+
     /// Returns an option that is text.
     pub fn opt_str(&self, name: &str) -> Option<&str> {
         self.opt(name).and_then(Value::as_str)

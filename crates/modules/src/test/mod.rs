@@ -134,7 +134,7 @@ fn conf_test(ctx: &Context) -> Result<Value> {
 ///     salt '*' test.get_opts
 #[function]
 fn get_opts(ctx: &Context) -> Result<Map> {
-    Ok((*ctx.opts).clone())
+    Ok(ctx.opts_with_data())
 }
 
 /// Returns all options of this minion and its grains among them.
@@ -146,9 +146,7 @@ fn get_opts(ctx: &Context) -> Result<Map> {
 ///     salt '*' test.opts_pkg
 #[function]
 fn opts_pkg(ctx: &Context) -> Result<Map> {
-    let mut opts = (*ctx.opts).clone();
-    opts.insert("grains", (*ctx.grains).clone());
-    Ok(opts)
+    Ok(ctx.opts_with_data())
 }
 
 /// Returns its argument, to test an outputter.

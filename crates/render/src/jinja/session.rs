@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use exec::Context;
 use jinja::value::Object;
-use jinja::{Error, Loaded, State, Str, Value};
+use jinja::{Error, Key, Loaded, State, Str, Value};
 
 use super::Templates;
 use crate::convert;
@@ -53,7 +53,12 @@ impl Names {
     fn new(ctx: &Context) -> Self {
         let dict = |map| Value::Dict(convert::seen_map(map));
         let made_of = [&ctx.grains, &ctx.pillar, &ctx.opts].map(Arc::clone);
-        Names { grains: dict(&ctx.grains), pillar: dict(&ctx.pillar), opts: dict(&ctx.opts), made_of }
+        let (grains, pillar) = (dict(&ctx.grains), dict(&ctx.pillar));
+        // In Salt both are options too.
+        let opts = convert::seen_map(&ctx.opts);
+        opts.insert(Key::str("grains"), grains.clone());
+        opts.insert(Key::str("pillar"), pillar.clone());
+        Names { grains, pillar, opts: Value::Dict(opts), made_of }
     }
 
     fn fit(&self, ctx: &Context) -> bool {
