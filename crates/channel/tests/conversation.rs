@@ -170,6 +170,10 @@ fn channel_to(
     pki: &std::path::Path,
     kind: transport::Kind,
 ) -> MasterChannel {
+    channel_of(address, web1(key), pki, kind)
+}
+
+fn web1(key: PrivateKey) -> (Settings, Arc<MinionIdentity>) {
     let settings = Settings {
         encryption: Encryption::default(),
         signing: Signature::default(),
@@ -185,7 +189,15 @@ fn channel_to(
         trust: TrustSettings::default(),
         sender: Sender::Minion(Abilities::all("", "2")),
     };
-    let identity = Arc::new(MinionIdentity::new(MinionId::new("web1").unwrap(), key));
+    (settings, Arc::new(MinionIdentity::new(MinionId::new("web1").unwrap(), key)))
+}
+
+fn channel_of(
+    address: std::net::SocketAddr,
+    (settings, identity): (Settings, Arc<MinionIdentity>),
+    pki: &std::path::Path,
+    kind: transport::Kind,
+) -> MasterChannel {
     let (rt, target) = (Rt::real(), Target::plain(address));
     let requester: Arc<dyn Requester> = match kind {
         transport::Kind::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(rt.clone(), target)),
@@ -239,6 +251,23 @@ async fn publications_open_once_and_survive_a_rotation() {
     master.server.rotate(Rotation::LockOut);
     let payload = published(&master.server, job());
     assert_eq!(minion.open(&payload).await.unwrap(), Some(job()), "signed in again for the new key");
+}
+
+#[tokio::test]
+async fn a_recorded_publication_is_old_on_later_connections_too() {
+    let kind = transport::Kind::Zeromq;
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, kind).await;
+    let (settings, identity) = web1(private_key());
+    let job = || map! { "fun" => "test.ping" };
+    let recorded = published(&master.server, job());
+    for fresh in [true, false] {
+        let minion = channel_of(master.address, (settings.clone(), identity.clone()), pki.path(), kind);
+        minion.sign_in().await.unwrap();
+        assert_eq!(minion.open(&recorded).await.unwrap().is_some(), fresh);
+        let new = published(&master.server, job());
+        assert_eq!(minion.open(&new).await.unwrap(), Some(job()), "what comes later runs");
+    }
 }
 
 #[tokio::test]

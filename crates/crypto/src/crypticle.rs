@@ -158,53 +158,8 @@ fn open_content(content: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Va
     Ok(msgpack::unpack_bytes(&content.slice(NONCE_LEN..), mode)?)
 }
 
-/// The last serial number under one key. A new key needs a new value of this type.
-#[derive(Clone, Debug, Default)]
-pub struct SerialMemory {
-    last: i64,
-}
-
-/// The result of checking a message's serial number.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Serialised {
-    /// It is new; the serial number has been removed.
-    Fresh(Value),
-    /// It is a repetition and must be ignored.
-    Replayed {
-        /// Its serial number.
-        serial: i64,
-        /// The last serial number.
-        last: i64,
-    },
-}
-
-impl SerialMemory {
-    /// Starts without any serial number.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Checks and stores a message's serial number. A message without one is always fresh; one whose serial number is not an
-    /// integer counts as a repetition.
-    pub fn admit(&mut self, mut message: Value) -> Serialised {
-        let Some(serial) = message.as_map_mut().and_then(|map| map.remove("serial")) else {
-            return Serialised::Fresh(message);
-        };
-        // Zero is never greater than the last one.
-        let serial = serial.as_i64().unwrap_or(0);
-        // Equal counts as a repetition, too: one encrypted publication must not run a job twice.
-        if serial <= self.last {
-            return Serialised::Replayed { serial, last: self.last };
-        }
-        self.last = serial;
-        Serialised::Fresh(message)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use value::map;
-
     use super::*;
     use crate::testing::{bytes, value, vectors};
 
@@ -259,12 +214,8 @@ mod tests {
         let iv = bytes(&all["iv_hex"]).as_ref().try_into().unwrap();
         assert_eq!(key.seal_with_iv(&load, None, iv), recorded);
         let opened = key.open(&recorded, None, Decode::Default).unwrap();
-        let mut memory = SerialMemory::new();
-        let Serialised::Fresh(job) = memory.admit(opened.clone()) else { panic!("fresh") };
-        assert_eq!(job.get("serial"), None);
-        assert_eq!(memory.admit(opened), Serialised::Replayed { serial: 1, last: 1 });
-        assert_eq!(memory.admit(map! {"serial" => "x"}.into()), Serialised::Replayed { serial: 0, last: 1 });
-        assert_eq!(memory.admit(Value::Null), Serialised::Fresh(Value::Null));
+        assert_eq!(opened.get("serial"), Some(&1.into()));
+        assert_eq!(opened.get("jid"), load.get("jid"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod x931;
 
 pub use bulk::{BULK_FIELD, BULK_NAME, is_bulk};
 pub use checksum::crc32;
-pub use crypticle::{Crypticle, OpenError, SerialMemory, Serialised};
+pub use crypticle::{Crypticle, OpenError};
 pub use digest::{HashType, Hasher, UnknownHashType, filter_topic, sha256, socket_hash};
 pub use hmac::hmac_sha256;
 pub use member_key::{MEMBER_KEY_LEN, MEMBER_SIGNATURE_LEN, MemberKey, MemberKeyError, MemberPublicKey};

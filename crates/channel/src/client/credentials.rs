@@ -1,10 +1,9 @@
 //! The result of a sign-in.
 
-use std::sync::{Mutex, PoisonError};
-
-use crypto::{Crypticle, InvalidKeyString, KeyString, PublicKey, SerialMemory, Serialised};
-use value::Value;
+use crypto::{Crypticle, InvalidKeyString, KeyString, PublicKey};
 use wire::loads::Abilities;
+
+use super::serials::KeyDigest;
 
 /// The keys of one master, from one sign-in to the next.
 pub struct Credentials {
@@ -26,8 +25,8 @@ pub struct Credentials {
     /// The master has announced, in a signed answer, that it signs every publication. One without a valid signature is
     /// then a forgery.
     pub(super) signs_publications: bool,
-    /// The serial numbers of the publications seen with this key.
-    serials: Mutex<SerialMemory>,
+    /// Names `aes` in the memory of serial numbers.
+    pub(super) aes_digest: KeyDigest,
 }
 
 impl Credentials {
@@ -44,6 +43,7 @@ impl Credentials {
         Ok(Credentials {
             aes: Crypticle::new(&aes)?,
             session: session.as_ref().map(Crypticle::new).transpose()?,
+            aes_digest: KeyDigest::of(&aes),
             aes_text: aes,
             session_text: session,
             publish_port,
@@ -51,13 +51,7 @@ impl Credentials {
             is_saltern: false,
             master,
             signs_publications: false,
-            serials: Mutex::default(),
         })
-    }
-
-    /// Checks the serial number of a publication.
-    pub(super) fn admit(&self, publication: Value) -> Serialised {
-        self.serials.lock().unwrap_or_else(PoisonError::into_inner).admit(publication)
     }
 
     /// Returns what requests are encrypted with, and the version of the envelope that goes with it.

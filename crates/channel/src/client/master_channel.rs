@@ -20,7 +20,7 @@ use wire::loads::{
 use wire::msgpack::{self, Decode, Packing};
 
 use super::sign_in::Attempt;
-use super::{Credentials, Error, SignIn, Trust, TrustSettings};
+use super::{Credentials, Error, Serials, SignIn, Trust, TrustSettings};
 
 /// The request whose answers are large: a piece of a file.
 const PIECE: &str = "_serve_file";
@@ -78,6 +78,8 @@ pub struct MinionIdentity {
     pub key: PrivateKey,
     /// The public half as text, in the form that is sent.
     pub public_text: String,
+    /// The serial numbers of the publications it has received, for all its channels: they must outlive a connection.
+    pub serials: Arc<Serials>,
     token: OnceLock<Bytes>,
 }
 
@@ -85,7 +87,7 @@ impl MinionIdentity {
     /// Creates an identity.
     pub fn new(id: MinionId, key: PrivateKey) -> Self {
         let public_text = crypto::clean_key(&key.public().to_pem());
-        MinionIdentity { id, key, public_text, token: OnceLock::new() }
+        MinionIdentity { id, key, public_text, serials: Arc::default(), token: OnceLock::new() }
     }
 
     /// Returns the token that is sent with each request. It is computed when first needed, because a call without a
@@ -278,8 +280,7 @@ impl MasterChannel {
         Err(failure)
     }
 
-    /// Stores new credentials. If the keys are the same, keeps the current credentials and the serial numbers they have
-    /// seen.
+    /// Stores new credentials, unless the keys are the same.
     fn keep(&self, signed_in: SignIn) -> Result<SignIn, Error> {
         let SignIn::Accepted(new) = signed_in else { return Ok(signed_in) };
         let current = self.credentials().filter(|current| current.same_keys(&new));

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crypto::{PublicKey, Serialised, Signature};
+use crypto::{PublicKey, Signature};
 use tracing::error;
 use value::{Map, Value};
 use wire::loads::PublicationMessage;
 use wire::msgpack::Decode;
 
-use super::{Credentials, Error, MasterChannel, Signatures};
+use super::serials::Serialised;
+use super::{Credentials, Error, MasterChannel, Serials, Signatures};
 
 impl MasterChannel {
     /// Decrypts a publication. If our keys do not fit, the master has new ones: signs in and tries once more. Returns
@@ -62,7 +63,7 @@ impl MasterChannel {
         if demanded {
             check_signature(&credentials.master, message)?;
         }
-        open_with(credentials, &message.load)
+        unseal(credentials, &message.load, &self.identity.serials)
     }
 }
 
@@ -84,9 +85,9 @@ fn check_signature(master: &PublicKey, message: &PublicationMessage) -> Result<(
     }
 }
 
-fn open_with(credentials: &Credentials, sealed: &[u8]) -> Result<Option<Map>, Error> {
+fn unseal(credentials: &Credentials, sealed: &[u8], serials: &Serials) -> Result<Option<Map>, Error> {
     let opened = credentials.aes.open(sealed, None, Decode::Default).map_err(Error::from)?;
-    match credentials.admit(opened) {
+    match serials.admit(&credentials.aes_digest, opened) {
         // Only a map is a job. Whatever else a master publishes is not for minions.
         Serialised::Fresh(Value::Map(load)) => Ok(Some(load)),
         Serialised::Fresh(other) => Err(Error::Malformed(format!("a publication that is a {}", other.type_name()))),

@@ -36,10 +36,11 @@ impl Jobs {
         let machine = masters.machine.clone();
         let config = &machine.config.jobs;
         let most = usize::try_from(config.process_count_max).ok().filter(|most| *most > 0);
+        let serials = machine.identity.as_ref().map(|identity| identity.serials.clone()).unwrap_or_default();
         Arc::new(Jobs {
             receipts: Arc::default(),
             room: most.map(|most| Arc::new(Semaphore::new(most))),
-            recent: RecentJids::new(config.minion_jid_queue_hwm),
+            recent: RecentJids::new(config.minion_jid_queue_hwm, serials),
             same_jid: SameJidJobs::default(),
             returns,
             masters,

@@ -1,14 +1,18 @@
 //! The job ids seen recently: a job runs once, even if it arrives through two masters, twice from one, or again after
 //! a restart.
+//!
+//! The file also has the last [serial numbers](Serials): a job id is forgotten after a while, and somebody who recorded
+//! the publication could then send it again.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use channel::client::{KeyDigest, Serials};
 use store::disk::{self, Writing};
 use tracing::warn;
 
@@ -23,6 +27,7 @@ pub const LEAST: Duration = Duration::from_secs(600);
 pub struct RecentJids {
     most: usize,
     seen: Mutex<Seen>,
+    serials: Arc<Serials>,
     log: Mutex<Option<Log>>,
 }
 
@@ -33,7 +38,7 @@ struct Seen {
     until: HashMap<String, u64>,
 }
 
-/// The ids on disk: one line each, appended before the job starts.
+/// The ids on disk: one line each, appended before the job starts. Between them come lines of serial numbers.
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
@@ -43,9 +48,9 @@ struct Log {
 }
 
 impl RecentJids {
-    /// Remembers up to `most` ids, in memory only.
-    pub fn new(most: usize) -> Self {
-        RecentJids { most, seen: Mutex::default(), log: Mutex::default() }
+    /// Remembers up to `most` ids, in memory only. `serials` are written to disk and read together with the ids.
+    pub fn new(most: usize, serials: Arc<Serials>) -> Self {
+        RecentJids { most, seen: Mutex::default(), serials, log: Mutex::default() }
     }
 
     /// Loads what was remembered before a restart, and writes to disk from now on.
@@ -55,6 +60,7 @@ impl RecentJids {
     pub fn open(&self, path: &Path, now: SystemTime) -> store::Result<()> {
         let text = disk::read(path)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
+        text.lines().filter_map(serial_of).for_each(|(key, serial)| self.serials.restore(&key, serial));
         let lines: Vec<(&str, u64)> = text.lines().filter_map(line).collect();
         let first = lines.len().saturating_sub(self.most.max(1));
         for (place, (jid, until)) in lines.into_iter().enumerate() {
@@ -98,8 +104,9 @@ impl RecentJids {
             }
             return;
         }
-        let written = open.file.write_all(format!("{jid} {until}\n").as_bytes());
-        open.lines += 1;
+        let serials = self.serials.take_unsaved();
+        open.lines += serials.len() + 1;
+        let written = open.file.write_all(format!("{}{jid} {until}\n", serial_lines(&serials)).as_bytes());
         match written {
             Ok(()) => open.failed = false,
             // Said once, until writing works again: every job would log it.
@@ -124,11 +131,13 @@ impl RecentJids {
 
     /// Writes the file from memory.
     fn start_log(&self, path: &Path) -> store::Result<Log> {
-        let (text, lines) = {
+        let serials = self.serials.take_all();
+        let (ids, lines) = {
             let seen = self.seen();
             let line = |jid: &String| format!("{jid} {}\n", seen.until.get(jid).copied().unwrap_or_default());
-            (seen.order.iter().map(line).collect::<String>(), seen.order.len())
+            (seen.order.iter().map(line).collect::<String>(), seen.order.len() + serials.len())
         };
+        let text = serial_lines(&serials) + &ids;
         if let Some(directory) = path.parent() {
             disk::make_directory(directory)?;
         }
@@ -171,6 +180,16 @@ impl Seen {
     }
 }
 
+/// Writes a line for each serial number: `serial`, the digest of its key, the number. Readers of job ids pass over it.
+fn serial_lines(serials: &[(KeyDigest, i64)]) -> String {
+    serials.iter().map(|(key, serial)| format!("serial {key} {serial}\n")).collect()
+}
+
+fn serial_of(line: &str) -> Option<(KeyDigest, i64)> {
+    let (key, serial) = line.strip_prefix("serial ")?.split_once(' ')?;
+    Some((KeyDigest::parse(key)?, serial.parse().ok()?))
+}
+
 fn line(line: &str) -> Option<(&str, u64)> {
     let (jid, until) = line.split_once(' ')?;
     Some((jid, until.parse().ok()?))
@@ -192,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_jid_is_new_once_until_it_is_old_and_newer_ones_push_it_out() {
-        let recent = RecentJids::new(2);
+        let recent = RecentJids::new(2, Arc::default());
         assert!(recent.note("1", NO_TIME, at(0), true));
         assert!(!recent.note("1", NO_TIME, at(0), true));
         assert!(recent.note("2", Duration::from_secs(5000), at(0), true));
@@ -207,7 +226,7 @@ mod tests {
 
     #[test]
     fn without_a_memory_published_jobs_run_each_time_and_missed_ones_once() {
-        let recent = RecentJids::new(0);
+        let recent = RecentJids::new(0, Arc::default());
         assert!(recent.note("1", NO_TIME, at(0), true));
         assert!(recent.note("1", NO_TIME, at(0), true));
         assert!(!recent.note("1", NO_TIME, at(0), false));
@@ -217,13 +236,13 @@ mod tests {
     fn what_ran_is_known_after_the_end_at_any_moment() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("saltern/jids");
-        let before = RecentJids::new(100);
+        let before = RecentJids::new(100, Arc::default());
         before.open(&path, at(0)).unwrap();
         assert!(before.note("1", NO_TIME, at(10), true));
         assert!(before.note("2", NO_TIME, at(10), true));
         // No farewell: the process was killed, in the middle of a line.
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"3 12").unwrap();
-        let after = RecentJids::new(100);
+        let after = RecentJids::new(100, Arc::default());
         after.open(&path, at(11)).unwrap();
         assert!(!after.note("1", NO_TIME, at(11), false));
         assert!(!after.note("2", NO_TIME, at(11), true));
@@ -234,28 +253,45 @@ mod tests {
     fn a_file_that_somebody_deletes_is_written_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("jids");
-        let before = RecentJids::new(100);
+        let before = RecentJids::new(100, Arc::default());
         before.open(&path, at(0)).unwrap();
         assert!(before.note("1", NO_TIME, at(10), true));
         std::fs::remove_file(&path).unwrap();
         assert!(before.note("2", NO_TIME, at(10), true) && before.note("3", NO_TIME, at(10), true));
-        let after = RecentJids::new(100);
+        let after = RecentJids::new(100, Arc::default());
         after.open(&path, at(11)).unwrap();
         assert!(["1", "2", "3"].iter().all(|jid| !after.note(jid, NO_TIME, at(11), false)));
+    }
+
+    #[test]
+    fn serial_numbers_are_written_with_the_ids() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jids");
+        let key = KeyDigest::parse(&"a5".repeat(16)).unwrap();
+        let before = RecentJids::new(100, Arc::default());
+        before.open(&path, at(0)).unwrap();
+        before.serials.restore(&key, 3);
+        // The whole file is written when it was deleted, and lines are appended later.
+        std::fs::remove_file(&path).unwrap();
+        assert!(before.note("1", NO_TIME, at(10), true) && before.note("2", NO_TIME, at(10), true));
+        let after = RecentJids::new(100, Arc::default());
+        after.open(&path, at(11)).unwrap();
+        assert_eq!(after.serials.take_all(), [(key, 3)]);
+        assert!(!after.note("1", NO_TIME, at(11), true) && !after.note("2", NO_TIME, at(11), true));
     }
 
     #[test]
     fn the_file_stays_small() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("jids");
-        let recent = RecentJids::new(10);
+        let recent = RecentJids::new(10, Arc::default());
         recent.open(&path, at(0)).unwrap();
         for number in 0..5000u64 {
             assert!(recent.note(&format!("2024022913141500{number:04}"), NO_TIME, at(number * 100), true));
         }
         let lines = std::fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines < 1100, "{lines} lines");
-        let again = RecentJids::new(10);
+        let again = RecentJids::new(10, Arc::default());
         again.open(&path, at(500_000)).unwrap();
         assert!(!again.note("20240229131415004999", NO_TIME, at(500_000), true));
         assert!(again.note("20240229131415000001", NO_TIME, at(500_000), true));
@@ -263,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_written_is_named() {
-        let recent = RecentJids::new(10);
+        let recent = RecentJids::new(10, Arc::default());
         let error = recent.open(Path::new("/proc/nowhere/jids"), at(0)).unwrap_err();
         assert!(error.to_string().contains("/proc/nowhere"), "{error}");
         assert!(recent.note("1", NO_TIME, at(0), true) && !recent.note("1", NO_TIME, at(0), true));

@@ -15,23 +15,30 @@ pub struct Between {
     subscribers: Arc<Mutex<Vec<TcpStream>>>,
     requests: Arc<Mutex<Vec<TcpStream>>>,
     swallowing: Arc<AtomicBool>,
+    published: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Between {
     /// Forwards connections to `address` to the master.
     pub fn open(address: Ipv4Addr, master: Ipv4Addr) -> Result<Self> {
-        let between = Between { subscribers: Arc::default(), requests: Arc::default(), swallowing: Arc::default() };
+        let between = Between {
+            subscribers: Arc::default(),
+            requests: Arc::default(),
+            swallowing: Arc::default(),
+            published: Arc::default(),
+        };
         for port in [4505, 4506] {
             let listener = TcpListener::bind((address, port)).context("failed to listen")?;
             let kept = if port == 4505 { between.subscribers.clone() } else { between.requests.clone() };
             let swallowing = between.swallowing.clone();
+            let recorder = (port == 4505).then(|| between.published.clone());
             std::thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     if port == 4506 && swallowing.load(Ordering::Relaxed) {
                         keep(&kept, &stream);
                         std::thread::spawn(move || answer_nothing(stream, master));
                     } else if let Ok(other) = TcpStream::connect((master, port)) {
-                        pass_on(stream, other, &kept);
+                        pass_on(stream, other, &kept, recorder.clone());
                     }
                 }
             });
@@ -42,6 +49,18 @@ impl Between {
     /// From now on requests get an unencrypted empty answer, and do not reach the master.
     pub fn swallow(&self, swallowing: bool) {
         self.swallowing.store(swallowing, Ordering::Relaxed);
+    }
+
+    /// Returns what the master has sent to its subscribers since the last call, and forgets it.
+    pub fn take_published(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.published.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends recorded bytes to all subscribers.
+    pub fn repeat(&self, recorded: &[u8]) {
+        for stream in self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            let _ = stream.write_all(recorded);
+        }
     }
 
     /// Sends a message to all subscribers as if it came from the master.
@@ -65,18 +84,24 @@ fn keep(all: &Mutex<Vec<TcpStream>>, stream: &TcpStream) {
     }
 }
 
-fn pass_on(near: TcpStream, far: TcpStream, kept: &Mutex<Vec<TcpStream>>) {
+/// What a recorder keeps of one direction.
+type Recorder = Option<Arc<Mutex<Vec<u8>>>>;
+
+fn pass_on(near: TcpStream, far: TcpStream, kept: &Mutex<Vec<TcpStream>>, recorder: Recorder) {
     keep(kept, &near);
     let clone = |stream: &TcpStream| stream.try_clone().ok();
     let (Some(near_out), Some(far_out)) = (clone(&near), clone(&far)) else { return };
-    for (from, to) in [(near, far_out), (far, near_out)] {
-        std::thread::spawn(move || copy(from, to));
+    for (from, to, recorder) in [(near, far_out, None), (far, near_out, recorder)] {
+        std::thread::spawn(move || copy(from, to, recorder));
     }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream) {
+fn copy(mut from: TcpStream, mut to: TcpStream, recorder: Recorder) {
     let mut buffer = [0; 65536];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if let Some(recorder) = &recorder {
+            recorder.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..count]);
+        }
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

@@ -37,6 +37,7 @@ const ATTACKS: &[Attack] = &[
     ("requests without credentials", strangers::requests_without_credentials),
     ("control characters and megabytes in the log", strangers::log_of_strangers),
     ("forged publication on the path", strangers::forged_publication),
+    ("recorded publication after a restart", strangers::recorded_publication),
     ("forged receipt on the path", strangers::forged_receipts),
     ("listed user: runner and wheel", users::runners_and_wheels),
     ("listed user: publications", users::publications),

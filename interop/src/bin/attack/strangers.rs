@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use interop::{Master, Minion, until};
 use serde_json::json;
 use value::{Value, map};
@@ -108,6 +108,42 @@ pub fn forged_publication(scene: &mut Scene<'_>) -> Result<String> {
     scene.master.wait_answering(&["behind-pub"])?;
     minion.daemon()?.kill();
     Ok("not obeyed, the minion goes on answering".to_owned())
+}
+
+/// A place on the path records a command and sends it again to a minion that has been started anew since.
+pub fn recorded_publication(scene: &mut Scene<'_>) -> Result<String> {
+    let (between, mut minion) = behind(scene, "behind-rec")?;
+    let trophy = scene.trophy("recorded");
+    let times = || std::fs::read_to_string(&trophy).unwrap_or_default().lines().count();
+    between.take_published();
+    let jid = scene.master.send(&["behind-rec", "cmd.run", &format!("echo once >> {}", trophy.display())])?;
+    // Without its return, the master would offer the job again to a minion that does not know its id.
+    let returned =
+        || scene.master.runner(&["jobs.lookup_jid", &jid]).is_ok_and(|found| found == json!({"behind-rec": ""}));
+    until("the return of the command", Duration::from_secs(20), returned)?;
+    ensure!(times() == 1, "the command ran {} times", times());
+    let recorded = between.take_published();
+    minion.daemon()?.kill();
+    forget_job_ids(&minion)?;
+    let before = minion.log().len();
+    minion.launch(scene.sandbox)?;
+    scene.master.wait_answering(&["behind-rec"])?;
+    between.repeat(&recorded);
+    let refused = || minion.log()[before..].contains("dropped as a replay");
+    until("the refusal of the recorded command", Duration::from_secs(20), refused)?;
+    scene.master.wait_answering(&["behind-rec"])?;
+    ensure!(times() == 1, "a recorded command ran again");
+    minion.daemon()?.kill();
+    Ok("refused by its serial number, the minion goes on answering".to_owned())
+}
+
+/// Removes the job ids that a minion remembers, as if ten minutes and a hundred jobs had passed.
+fn forget_job_ids(minion: &Minion) -> Result<()> {
+    let path = minion.root().join("cache/saltern/jids");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let serials: String = text.split_inclusive('\n').filter(|line| line.starts_with("serial ")).collect();
+    ensure!(!serials.is_empty() && serials.len() < text.len(), "{} has {text:?}", path.display());
+    Ok(std::fs::write(&path, serials)?)
 }
 
 /// A place on the path swallows returns and answers that they arrived.
