@@ -64,7 +64,7 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
     // Closed until it has its final mode: the umask of the caller may be anything.
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        made => made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode))),
+        made => made.and_then(|()| rt::owned::set_mode(path, mode)),
     }
 }
 

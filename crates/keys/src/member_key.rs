@@ -2,9 +2,9 @@
 //!
 //! It says which member a master is in its set, and signs what that member decides. So no two hosts may have the same one.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use config::Master;
@@ -75,7 +75,7 @@ impl MemberKeyPath {
         let found = fs::metadata(&path).map_err(KeyError::io("look at key directory", &path))?;
         self.check_owner(&path, &found)?;
         if found.mode() & OTHERS != 0 {
-            let closed = fs::set_permissions(&path, Permissions::from_mode(0o700));
+            let closed = rt::owned::set_mode(&path, 0o700);
             closed.map_err(KeyError::io("set the permissions of", &path))?;
         }
         Ok(())
@@ -151,7 +151,8 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 

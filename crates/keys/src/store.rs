@@ -1,6 +1,6 @@
 //! The key directories of a master, as Salt lays them out.
 
-use std::fs::{self, DirBuilder, DirEntry, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, DirEntry, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl KeyStore {
         let mode = fs::metadata(&self.dir).map_err(KeyError::io(action, &self.dir))?.permissions().mode() & 0o7777;
         // Salt sets the same modes at each start, and its programs may work on the same directory.
         if mode != 0o700 && mode != 0o750 {
-            let closed = fs::set_permissions(&self.dir, Permissions::from_mode(0o700));
+            let closed = rt::owned::set_mode(&self.dir, 0o700);
             closed.map_err(KeyError::io("set the permissions of", &self.dir))?;
         }
         let banks = Bank::ALL.into_iter().map(Bank::directory);
@@ -282,6 +282,7 @@ fn id_of(entry: &DirEntry) -> Option<MinionId> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::os::unix::fs::symlink;
 
     use super::*;

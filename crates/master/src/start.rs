@@ -1,7 +1,6 @@
 //! Opens everything a master needs, in an order in which nothing is open too early: keys before ports, and ports before
 //! the sockets by which local programs see that the master is running.
 
-use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -139,7 +138,7 @@ fn let_others_through(directories: &[&Path]) {
         let changed = std::fs::metadata(directory).and_then(|found| {
             let mode = found.permissions().mode();
             match mode & THROUGH {
-                0 => std::fs::set_permissions(directory, Permissions::from_mode(mode | THROUGH)),
+                0 => rt::owned::set_mode(directory, mode & 0o7777 | THROUGH),
                 _ => Ok(()),
             }
         });

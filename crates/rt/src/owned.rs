@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Uid, chownat, fstat, fstatfs, readlinkat};
@@ -62,6 +63,27 @@ pub fn open(path: &Path, flags: OFlags, mode: Mode) -> Result<(File, bool)> {
     Err(Errno::LOOP.into())
 }
 
+/// Opens a file to read it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_read(path: &Path) -> Result<File> {
+    // A pipe in place of the file must not stop the caller for ever.
+    Ok(open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?.0)
+}
+
+/// Sets the permission bits of a file or directory. Changes nothing if it has them already.
+///
+/// # Errors
+/// As [`open`].
+pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    let file = open_to_read(path)?;
+    match file.metadata()?.mode() & 0o7777 == mode {
+        true => Ok(()),
+        false => file.set_permissions(PermissionsExt::from_mode(mode)),
+    }
+}
+
 /// Returns where a link leads. `None` for a link of the kernel, such as `/proc/self/fd/1`: nobody can exchange it, and its
 /// text is no path.
 fn follow(place: &Path, error: Errno) -> Result<Option<PathBuf>> {
@@ -84,7 +106,7 @@ fn follow(place: &Path, error: Errno) -> Result<Option<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
+    use std::os::unix::fs::{chown, lchown, symlink};
 
     use super::*;
 
@@ -114,6 +136,24 @@ mod tests {
             give(&own, OTHER, Some(OTHER)).unwrap();
             give(dir.path(), OTHER, None).unwrap();
             assert_eq!((own.metadata().unwrap().gid(), dir.path().metadata().unwrap().uid()), (OTHER, OTHER));
+        }
+    }
+
+    #[test]
+    fn modes_are_not_set_through_links_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let [target, link] = ["target", "link"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&target).unwrap();
+        symlink(&target, &link).unwrap();
+        let mode = || target.metadata().unwrap().mode() & 0o7777;
+        set_mode(&target, 0o750).unwrap();
+        assert_eq!(mode(), 0o750);
+        set_mode(&link, 0o700).unwrap();
+        assert_eq!(mode(), 0o700);
+        if as_root() {
+            lchown(&link, Some(OTHER), None).unwrap();
+            assert_eq!(set_mode(&link, 0o755).unwrap_err().kind(), ErrorKind::PermissionDenied);
+            assert_eq!(mode(), 0o700);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crypto::{HashType, Hasher};
@@ -208,8 +208,8 @@ fn take_away(path: &Path, mode: u32, bits: u32) -> Result<()> {
     if closed == mode & 0o7777 {
         return Ok(());
     }
-    let set = std::fs::set_permissions(path, std::fs::Permissions::from_mode(closed));
-    found(set, "close to other users", path).map(drop)
+    // No link that was placed here since decides what root closes.
+    found(rt::owned::set_mode(path, closed), "close to other users", path).map(drop)
 }
 
 /// Returns the names in a directory in alphabetical order; none if there is no such directory.
@@ -253,6 +253,8 @@ fn found<T>(result: std::io::Result<T>, action: &'static str, path: &Path) -> Re
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]

@@ -1,6 +1,5 @@
 //! Opens database files: closed to other users, and with errors that say what is wrong.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use redb::{ConcurrencyMode, Database};
@@ -73,7 +72,7 @@ fn make_private(path: &Path) -> std::io::Result<bool> {
         Ok(_) => Ok(true),
         // An existing file keeps its mode when it is opened, and an earlier release may have left it open.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map(|()| false)
+            rt::owned::set_mode(path, 0o600).map(|()| false)
         }
         Err(error) => Err(error),
     }

@@ -1,9 +1,13 @@
 //! The keys that authenticate local users to the master: `.<user>_key`.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{self, Writing};
 use crate::{Error, Result};
+
+/// The longest key that is read, in bytes: a generated one has 216.
+const MOST_BYTES: u64 = 4096;
 
 /// The keys of local users, in a master's `cachedir`.
 #[derive(Clone, Debug)]
@@ -31,7 +35,7 @@ impl UserKeys {
     pub fn ensure(&self, user: &str, owner: Option<u32>, make: impl FnOnce() -> String) -> Result<String> {
         let path = self.path(user)?;
         // An empty key would protect nothing.
-        if let Some(key) = disk::read_text(&path)?.filter(|key| !key.is_empty()) {
+        if let Some(key) = read(&path)?.filter(|key| !key.is_empty()) {
             give(&path, owner)?;
             return Ok(key);
         }
@@ -47,11 +51,24 @@ impl UserKeys {
         let mut keys = Vec::new();
         for name in disk::text_names(&self.cachedir)? {
             let Some(user) = name.strip_prefix('.').and_then(|name| name.strip_suffix("_key")) else { continue };
-            if let Some(key) = disk::read_text(&self.cachedir.join(&name))? {
+            if let Some(key) = read(&self.cachedir.join(&name))? {
                 keys.push((user.to_owned(), key));
             }
         }
         Ok(keys)
+    }
+}
+
+/// Reads a key. The directory belongs to the master's user, whose links root must not follow.
+fn read(path: &Path) -> Result<Option<String>> {
+    match rt::owned::open_to_read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path)(error)),
+        Ok(file) => {
+            let mut key = String::new();
+            file.take(MOST_BYTES).read_to_string(&mut key).map_err(Error::io("read", path))?;
+            Ok(Some(key))
+        }
     }
 }
 
