@@ -23,6 +23,9 @@ const OF_USER: usize = 20;
 /// The largest number of addresses and of users that are remembered.
 const SUBJECTS: usize = 4096;
 
+/// From how many addresses a user may have logged in before.
+const KNOWN_OF_USER: usize = 16;
+
 /// The line of logins.
 #[derive(Default)]
 pub struct Places(Mutex<Taken>);
@@ -69,10 +72,15 @@ impl Drop for Place {
 }
 
 /// The failures of the last minute.
+///
+/// Where a user has logged in before, the failures are counted apart: a stranger who guesses a password elsewhere must
+/// not lock out its owner.
 #[derive(Default)]
 pub struct Limits {
     addresses: HashMap<Network, Failures>,
     users: HashMap<String, Failures>,
+    /// The addresses where a user has logged in, the last one at the end, with the failures there.
+    known: HashMap<String, Vec<(Network, Failures)>>,
 }
 
 /// When the minute began, and the failures since then.
@@ -86,6 +94,17 @@ impl Failures {
     fn is_over(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.since) >= MINUTE
     }
+
+    fn add(&mut self, most: usize, now: Instant) {
+        if self.is_over(now) {
+            *self = Failures { since: now, count: 0 };
+        }
+        self.count += 1;
+        if self.count == most {
+            // The refusals last a minute from here.
+            self.since = now;
+        }
+    }
 }
 
 impl Limits {
@@ -97,7 +116,23 @@ impl Limits {
         if !address.is_loopback() && over(self.addresses.get(&Network::from(address)), OF_ADDRESS) {
             return Some("too many failures of this address, try again in a minute");
         }
-        over(self.users.get(user), OF_USER).then_some("too many failures of this user, try again in a minute")
+        let here = self.known.get(user).and_then(|known| find(known, Network::from(address)));
+        over(here.or(self.users.get(user)), OF_USER).then_some("too many failures of this user, try again in a minute")
+    }
+
+    /// Remembers that a user has logged in from an address.
+    pub fn note_success(&mut self, address: IpAddr, user: &str, now: Instant) {
+        let is_full = self.known.len() >= SUBJECTS && !self.known.contains_key(user);
+        if is_full {
+            return;
+        }
+        let (known, address) = (self.known.entry(user.to_owned()).or_default(), Network::from(address));
+        let failures = find(known, address).copied().unwrap_or(Failures { since: now, count: 0 });
+        known.retain(|(other, _)| *other != address);
+        if known.len() >= KNOWN_OF_USER {
+            known.remove(0);
+        }
+        known.push((address, failures));
     }
 
     /// Counts a failure.
@@ -106,8 +141,20 @@ impl Limits {
         if !address.is_loopback() {
             note(&mut self.addresses, Network::from(address), OF_ADDRESS, now);
         }
-        note(&mut self.users, user.to_owned(), OF_USER, now);
+        let known = self.known.get_mut(user).and_then(|known| find_mut(known, Network::from(address)));
+        match known {
+            Some(failures) => failures.add(OF_USER, now),
+            None => note(&mut self.users, user.to_owned(), OF_USER, now),
+        }
     }
+}
+
+fn find(known: &[(Network, Failures)], address: Network) -> Option<&Failures> {
+    known.iter().find(|(other, _)| *other == address).map(|(_, failures)| failures)
+}
+
+fn find_mut(known: &mut [(Network, Failures)], address: Network) -> Option<&mut Failures> {
+    known.iter_mut().find(|(other, _)| *other == address).map(|(_, failures)| failures)
 }
 
 fn note<K: Eq + Hash>(subjects: &mut HashMap<K, Failures>, subject: K, most: usize, now: Instant) {
@@ -118,15 +165,7 @@ fn note<K: Eq + Hash>(subjects: &mut HashMap<K, Failures>, subject: K, most: usi
             return;
         }
     }
-    let failures = subjects.entry(subject).or_insert(Failures { since: now, count: 0 });
-    if failures.is_over(now) {
-        *failures = Failures { since: now, count: 0 };
-    }
-    failures.count += 1;
-    if failures.count == most {
-        // The refusals last a minute from here.
-        failures.since = now;
-    }
+    subjects.entry(subject).or_insert(Failures { since: now, count: 0 }).add(most, now);
 }
 
 #[cfg(test)]
@@ -175,8 +214,35 @@ mod tests {
     }
 
     #[test]
+    fn who_guesses_elsewhere_locks_nobody_out_where_they_have_logged_in_before() {
+        let (mut limits, now) = (Limits::default(), Instant::now());
+        limits.note_success(address(1), "fred", now);
+        for last in 2..=9 {
+            (0..OF_ADDRESS).for_each(|_| limits.note_failure(address(last), "fred", now));
+        }
+        assert!(limits.refuses(address(10), "fred", now).is_some());
+        assert_eq!(limits.refuses(address(1), "fred", now), None);
+        // There as well, nobody may guess for ever, and another login changes nothing about that.
+        let here: IpAddr = [127, 0, 0, 1].into();
+        limits.note_success(here, "fred", now);
+        (0..OF_USER).for_each(|_| limits.note_failure(here, "fred", now));
+        limits.note_success(here, "fred", now);
+        assert!(limits.refuses(here, "fred", now).is_some());
+        assert_eq!(limits.refuses(here, "fred", now + MINUTE), None);
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let (mut limits, now) = (Limits::default(), Instant::now());
+        for last in 0..=255 {
+            limits.note_success(address(last), "fred", now);
+        }
+        let known: Vec<_> = limits.known["fred"].iter().map(|(known, _)| *known).collect();
+        assert_eq!(known, (240..=255).map(|last| Network::from(address(last))).collect::<Vec<_>>());
+        for number in 0..2 * SUBJECTS {
+            limits.note_success(address(1), &number.to_string(), now);
+        }
+        assert_eq!(limits.known.len(), SUBJECTS);
         for number in 0..2 * SUBJECTS {
             limits.note_failure(address(1), &number.to_string(), now);
         }

@@ -187,7 +187,10 @@ impl Logins {
         }
         let checked = tokio::time::timeout_at(deadline, self.ask(&backend, &user, password, turn, rt)).await;
         let reason = match checked {
-            Ok(Ok(Some(checked))) => return Ok((user, backend, checked)),
+            Ok(Ok(Some(checked))) => {
+                self.limits().note_success(peer.ip(), &user, Instant::now());
+                return Ok((user, backend, checked));
+            }
             Ok(Ok(None)) => "wrong name or password".to_owned(),
             Ok(Err(reason)) => reason,
             Err(_) => format!("no answer within {} seconds", TIMEOUT.as_secs()),
