@@ -24,7 +24,7 @@ pub use digest::{HashType, Hasher, UnknownHashType, filter_topic, sha256, socket
 pub use hmac::hmac_sha256;
 pub use member_key::{MEMBER_KEY_LEN, MEMBER_SIGNATURE_LEN, MemberKey, MemberKeyError, MemberPublicKey};
 pub use password_hash::{CRYPT_LETTERS, ShaCrypt};
-pub use pem::{clean_key, fingerprint, pem_finger};
+pub use pem::{clean_key, fingerprint, is_pem_block, pem_finger};
 pub use rsa::{Encryption, PrivateKey, PublicKey, RsaError, Signature, UnsupportedAlgorithm};
 pub use secret::{InvalidKeyString, KEY_STRING_LEN, KeyString, random};
 

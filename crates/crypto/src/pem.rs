@@ -25,6 +25,22 @@ pub fn clean_key(text: &str) -> String {
     out
 }
 
+/// Returns whether a [clean](clean_key) key text is one PEM block (RFC 7468) and nothing else. Text around it is no part
+/// of the key, but of what an operator sees and of the fingerprint.
+pub fn is_pem_block(text: &str) -> bool {
+    let label = |line: &str, start: &str| {
+        let label = line.strip_prefix(start).and_then(|rest| rest.strip_suffix("-----"));
+        label.filter(|label| label.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b' '))).map(str::to_owned)
+    };
+    let is_base64 =
+        |line: &str| line.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
+    let mut lines: Vec<&str> = text.lines().map(str::trim_ascii_end).collect();
+    let (last, first) = (lines.pop(), lines.first().copied());
+    let begin = first.and_then(|line| label(line, "-----BEGIN "));
+    let end = last.and_then(|line| label(line, "-----END "));
+    begin.is_some() && begin == end && lines.iter().skip(1).all(|line| !line.is_empty() && is_base64(line))
+}
+
 /// The characters at which Python's `splitlines` splits.
 fn line_boundary(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
@@ -62,6 +78,29 @@ fn without_carriage_returns(body: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::testing::vectors;
+
+    #[test]
+    fn a_block_has_nothing_around_it_and_nothing_odd_in_it() {
+        let block = "-----BEGIN PUBLIC KEY-----\nAAA+/=\nBB==\n-----END PUBLIC KEY-----";
+        for fits in [block.to_owned(), block.replace("PUBLIC KEY", "RSA PUBLIC KEY"), block.replace('\n', " \n")] {
+            assert!(is_pem_block(&fits), "{fits:?}");
+        }
+        let wrong = [
+            String::new(),
+            "-----BEGIN PUBLIC KEY-----".to_owned(),
+            format!("web1 is trusted\n{block}"),
+            format!("{block}\nand more"),
+            format!("{block}\n{block}"),
+            block.replace("AAA", "A\u{1b}[2J"),
+            block.replace("\nBB", "\n\nBB"),
+            block.replace("\nBB", "\nComment: x\nBB"),
+            block.replace("END PUBLIC", "END RSA PUBLIC"),
+            block.replace("PUBLIC KEY", "PUBLIC\u{1b}KEY"),
+        ];
+        for text in wrong {
+            assert!(!is_pem_block(&text), "{text:?}");
+        }
+    }
 
     #[test]
     fn clean_key_vectors() {

@@ -107,14 +107,16 @@ impl Admission {
     ) -> Result<AuthOutcome, KeyError> {
         let id = applicant.id;
         info!("Authentication request from {id}");
-        // Stored without white space at the ends, as Salt stores it.
-        let text = applicant.public_key.trim();
         // Before anything is parsed or hashed: the sender has proved nothing yet.
-        let sized = text.len() <= MAX_KEY_TEXT;
+        let sized = applicant.public_key.len() <= MAX_KEY_TEXT;
+        // Stored as all releases compare it. A text that is too long is refused as it is.
+        let cleaned = sized.then(|| clean_key(applicant.public_key));
+        let text = cleaned.as_deref().unwrap_or(applicant.public_key);
         // The common case, a known minion that signs in again, needs no file at all.
         let recognised = sized.then(|| self.keys.recognise(id, text)).flatten();
         let is_recognised = recognised.is_some();
-        let parse = || PublicKey::from_pem(text.as_bytes()).ok().map(Arc::new);
+        let parse =
+            || crypto::is_pem_block(text).then(|| PublicKey::from_pem(text.as_bytes()).ok().map(Arc::new)).flatten();
         let key = recognised.or_else(|| sized.then(parse).flatten());
         let case = Case { id, text, key, grains: applicant.autosign_grains, address: applicant.address, now };
         for _ in 0..ATTEMPTS {
@@ -277,6 +279,31 @@ mod tests {
             let of = |bank: Bank| listing.ids(bank).iter().map(move |id| format!("{bank}/{id}"));
             Bank::ALL.into_iter().flat_map(of).collect()
         }
+    }
+
+    #[test]
+    fn a_key_is_stored_without_what_an_operator_should_not_see() {
+        let door = door(AutoKeyOptions::default(), AdmissionOptions::default());
+        let key = public_key(0);
+        let around = [
+            "from the help desk: please accept\n".to_owned() + &key,
+            key.clone() + "\n\u{1b}[2Jweb1",
+            "\u{1}".to_owned() + &key,
+        ];
+        for text in &around {
+            assert_eq!(door.knock("web1", text), AuthOutcome::Unusable, "{text:?}");
+        }
+        assert!(door.files().is_empty());
+        // Line ends of Windows are no other key.
+        assert_eq!(door.knock("web1", &key.replace('\n', "\r\n")), AuthOutcome::Pending);
+        let path = door.admission.keys().store().path(Bank::Pending, &MinionId::new("web1").unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), clean_key(&key));
+        // Nor does such a text replace a key, or lie beside it.
+        door.admission.keys().store().move_key(&MinionId::new("web1").unwrap(), Bank::Pending, Bank::Accepted).unwrap();
+        for text in &around {
+            assert_eq!(door.knock("web1", text), AuthOutcome::Unusable, "{text:?}");
+        }
+        assert_eq!(door.files(), ["minions/web1"]);
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub const MAX_LEN: usize = 253;
 ///
 /// Salt refuses the empty text and anything that leaves its directory: `/`, `\`, NUL, `.` and `..`. Refused here as
 /// well: ids over [`MAX_LEN`] bytes (no file could be made), a leading dot (hidden from key lists, and where Salt keeps
-/// files of its own), control characters, and invisible or direction-changing characters that make one id look like
-/// another.
+/// files of its own), control characters, and what makes one id look like another: invisible and direction-changing
+/// characters, blanks at the ends, white space other than the blank.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MinionId(Box<str>);
 
@@ -33,6 +33,9 @@ pub enum InvalidId {
     /// The text begins with a dot.
     #[error("minion id {0:?} begins with a dot")]
     LeadingDot(String),
+    /// The text begins or ends with a blank.
+    #[error("minion id {0:?} begins or ends with a blank")]
+    Blank(String),
     /// A character is not allowed.
     #[error("minion id {id:?} contains the character {character:?}")]
     Character {
@@ -72,12 +75,16 @@ fn check(text: &str) -> Result<(), InvalidId> {
     if text.starts_with('.') {
         return Err(InvalidId::LeadingDot(text.to_owned()));
     }
+    if text.starts_with(' ') || text.ends_with(' ') {
+        return Err(InvalidId::Blank(text.to_owned()));
+    }
     Ok(())
 }
 
 fn is_allowed_character(character: char) -> bool {
     // Control characters could rewrite the terminal of an operator who lists the keys. Salt accepts them.
-    !matches!(character, '/' | '\\') && !character.is_control() && !invisible(character)
+    let is_odd_space = character != ' ' && character.is_whitespace();
+    !matches!(character, '/' | '\\') && !character.is_control() && !is_odd_space && !invisible(character)
 }
 
 /// Invisible characters: joiners, direction marks, separators of lines, byte order marks, tags.
@@ -222,6 +229,11 @@ mod tests {
             "\u{1b}[31m",
             "a\u{2028}b",
             "\u{e0041}",
+            " web1",
+            "web1 ",
+            " ",
+            "web\u{a0}1",
+            "web\u{3000}1",
         ] {
             assert!(MinionId::new(id).is_err(), "{id:?}");
         }

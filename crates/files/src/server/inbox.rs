@@ -62,13 +62,17 @@ impl Inbox {
             return Ok(false);
         }
         let Some(target) = self.target(piece) else {
-            tracing::warn!(minion = %piece.id, "refused a pushed file: its path leads out of the minion's directory");
+            tracing::warn!(minion = %piece.id, "refused a pushed file: its path leads out of the minion's directory or has control characters");
             return Ok(false);
         };
         write(&target, offset, piece.data).map(|()| true)
     }
 
     fn target(&self, piece: &Piece) -> Option<PathBuf> {
+        // The names are for people, who list the directory in a terminal.
+        if piece.path.iter().any(|part| part.contains(char::is_control)) {
+            return None;
+        }
         // The first part of an absolute path is empty.
         let relative = piece.path.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("/");
         let base = self.cachedir.join("minions").join(piece.id.as_str()).join("files");

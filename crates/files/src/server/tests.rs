@@ -211,7 +211,9 @@ fn pushed_files_are_kept_below_their_minion() {
     assert_eq!(std::fs::read(&file).unwrap(), b"hello world");
     assert!(push(&on, &["etc", "hosts"], 0, b"anew"));
     assert_eq!(std::fs::read(&file).unwrap(), b"anew");
-    for path in [&["..", "x"][..], &["a", "../../../x"], &[".."], &[], &["a\0b"], &["a", ".", "b"]] {
+    for path in
+        [&["..", "x"][..], &["a", "../../../x"], &[".."], &[], &["a\0b"], &["a\u{1b}[2Jb"], &["a\nb"], &["a", ".", "b"]]
+    {
         assert!(!push(&on, path, 0, b"x"), "{path:?}");
     }
     assert!(!push(&on, &["big"], 1 << 20, b"x"));
