@@ -50,6 +50,32 @@ pub enum Backend {
     Rest(Rest),
 }
 
+/// The state of an account, regardless of its password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// Its user may log in.
+    Usable,
+    /// It is locked or has expired.
+    Closed,
+    /// There is none.
+    Missing,
+}
+
+impl Account {
+    /// Returns the word with which a helper of PAM tells the state.
+    pub fn word(self) -> &'static str {
+        match self {
+            Account::Usable => "usable",
+            Account::Closed => "closed",
+            Account::Missing => "missing",
+        }
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        [Account::Usable, Account::Closed, Account::Missing].into_iter().find(|account| account.word() == word)
+    }
+}
+
 /// What a backend tells about a user whose password is right.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checked {
@@ -102,6 +128,13 @@ impl Backend {
             }
         };
         Ok(is_right.then(Checked::default))
+    }
+}
+
+impl Backend {
+    /// Returns whether the backend can tell about an account without its password.
+    pub fn knows_accounts(&self) -> bool {
+        matches!(self, Backend::Pam(_))
     }
 }
 
@@ -203,6 +236,22 @@ impl Providers {
     /// Returns the backend of this name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
         self.all.iter().find(|provider| provider.name == name)
+    }
+
+    /// Returns whether any backend [knows accounts](Backend::knows_accounts).
+    pub fn know_accounts(&self) -> bool {
+        self.all.iter().any(|provider| provider.backend.knows_accounts())
+    }
+
+    /// Returns the state of an account. It is usable if the backend does not know accounts. May block.
+    ///
+    /// # Errors
+    /// When the backend cannot tell.
+    pub fn account(&self, backend: &str, username: &str) -> Result<Account, Error> {
+        match self.get(backend).map(|provider| &provider.backend) {
+            Some(Backend::Pam(keeper)) => keeper.account(username),
+            _ => Ok(Account::Usable),
+        }
     }
 
     /// Returns what there is to know about the user of a backend if the password is right. May block.

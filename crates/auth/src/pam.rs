@@ -6,7 +6,8 @@
 //!
 //! The keeper gets one end of a new socket for each login. On it, the helper reads the name and the password, separated by a
 //! zero, and writes its answer: `yes` and the groups of the user, `no`, or why it cannot tell. Each of these texts ends with a
-//! zero, so an answer that was cut off is not taken for a shorter one.
+//! zero, so an answer that was cut off is not taken for a shorter one. To a name alone it answers whether the account may be
+//! used: `usable`, `closed` or `missing`, never `yes`, so half a question lets nobody in.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
-use crate::Error;
+use crate::{Account, Error};
 
 /// The word with which the program becomes the keeper. The service of PAM follows.
 pub const KEEPER: &str = "pam-keeper";
@@ -94,6 +95,24 @@ impl Keeper {
         if password.is_empty() || [username, password].iter().any(|text| text.contains('\0')) {
             return Ok(None);
         }
+        read_answer(&self.ask(&format!("{username}\0{password}"))?)
+    }
+
+    /// Returns whether an account may be used, regardless of its password. Blocks as [`Keeper::check`] does.
+    ///
+    /// # Errors
+    /// When PAM cannot tell.
+    pub fn account(&self, username: &str) -> Result<Account, Error> {
+        if username.is_empty() || username.contains('\0') {
+            return Ok(Account::Missing);
+        }
+        let answer = self.ask(username)?;
+        let word = whole(&answer)?;
+        Account::from_word(&word).ok_or_else(|| Error::Pam(value::escape::brief(&word, 200).into_owned()))
+    }
+
+    /// Asks a new helper.
+    fn ask(&self, question: &str) -> Result<Vec<u8>, Error> {
         let failed = |error| Error::Pam(format!("the helper failed: {error}"));
         let deadline = Instant::now() + PATIENCE;
         let socket = match self.current().open() {
@@ -101,8 +120,7 @@ impl Keeper {
             Err(error) if is_gone(&error) => self.start_again()?.open().map_err(failed)?,
             Err(error) => return Err(failed(error)),
         };
-        let answer = ask(&socket, username, password, deadline).map_err(failed)?;
-        read_answer(&answer)
+        ask(&socket, question, deadline).map_err(failed)
     }
 
     fn current(&self) -> Arc<Running> {
@@ -188,9 +206,9 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Asks a helper.
-fn ask(mut socket: &UnixStream, username: &str, password: &str, deadline: Instant) -> io::Result<Vec<u8>> {
+fn ask(mut socket: &UnixStream, question: &str, deadline: Instant) -> io::Result<Vec<u8>> {
     socket.set_write_timeout(Some(PATIENCE))?;
-    socket.write_all(format!("{username}\0{password}").as_bytes())?;
+    socket.write_all(question.as_bytes())?;
     socket.shutdown(Shutdown::Write)?;
     read_until(socket, LONGEST, deadline)
 }
@@ -220,20 +238,25 @@ pub(crate) fn read_until(mut socket: &UnixStream, longest: usize, deadline: Inst
 }
 
 fn read_answer(answer: &[u8]) -> Result<Option<Vec<String>>, Error> {
-    let unusable = |reason: &str| Err(Error::Pam(reason.to_owned()));
-    let text = String::from_utf8_lossy(answer);
-    let Some(whole) = text.strip_suffix('\0') else {
-        return match text.is_empty() {
-            true => unusable(&format!("no answer: the helper crashed, or took more than {} seconds", LIMIT.as_secs())),
-            false => unusable("the answer of the helper is cut off"),
-        };
-    };
+    let whole = whole(answer)?;
     let mut parts = whole.split('\0');
     match parts.next() {
         Some("yes") => Ok(Some(parts.map(str::to_owned).collect())),
         Some("no") => Ok(None),
-        reason => unusable(&value::escape::brief(reason.unwrap_or_default(), 200)),
+        reason => Err(Error::Pam(value::escape::brief(reason.unwrap_or_default(), 200).into_owned())),
     }
+}
+
+/// Returns an answer without its last zero.
+fn whole(answer: &[u8]) -> Result<String, Error> {
+    let text = String::from_utf8_lossy(answer);
+    if let Some(whole) = text.strip_suffix('\0') {
+        return Ok(whole.to_owned());
+    }
+    Err(Error::Pam(match text.is_empty() {
+        true => format!("no answer: the helper crashed, or took more than {} seconds", LIMIT.as_secs()),
+        false => "the answer of the helper is cut off".to_owned(),
+    }))
 }
 
 #[cfg(test)]
@@ -252,6 +275,16 @@ mod tests {
             assert!(read(cut).unwrap_err().ends_with("the answer of the helper is cut off"), "{cut:?}");
         }
         assert!(read(b"").unwrap_err().contains("no answer"));
+    }
+
+    #[test]
+    fn an_account_has_a_word() {
+        for account in [Account::Usable, Account::Closed, Account::Missing] {
+            assert_eq!(Account::from_word(account.word()), Some(account));
+            // An answer to half a question is no login.
+            assert!(read_answer(format!("{}\0", account.word()).as_bytes()).is_err());
+        }
+        assert_eq!(Account::from_word("yes"), None);
     }
 
     #[test]

@@ -76,6 +76,7 @@ fn accounts() -> (TempDir, PathBuf) {
         ("overdue", HASH.to_owned(), ""),
         ("noshell", HASH.to_owned(), ""),
         ("empty", String::new(), ""),
+        ("ann", HASH.to_owned(), ""),
     ];
     for (id, (name, hash, expires)) in (FIRST..).zip(&users) {
         // A password that has to be changed after a day, and a shell that is none.
@@ -85,7 +86,7 @@ fn accounts() -> (TempDir, PathBuf) {
         append(&etc.join("shadow"), &format!("{name}:{hash}:20000:0:{most_days}:7::{expires}:\n"));
         append(&etc.join("group"), &format!("{name}:x:{id}:\n"));
     }
-    append(&etc.join("group"), "operators:x:62000:fred\n");
+    append(&etc.join("group"), "operators:x:62000:fred,ann\n");
     fs::set_permissions(etc.join("shadow"), fs::Permissions::from_mode(0o640)).unwrap();
     // Modules and their programs must not get at the answer, nor be waited for.
     let careless = place.path().join("careless");
@@ -133,7 +134,19 @@ fn pam_decides_about_passwords_and_accounts() {
         let (found, answer) = ask(&etc, "true", service, &format!("{name}\0{RIGHT}"));
         assert_eq!(found, Some(code), "{service} {name}: {answer}");
     }
-    assert_eq!(ask(&etc, "true", "salt-test", "fred").0, Some(2), "a question without a password");
+    for (name, code, word) in [
+        ("fred", 0, "usable"),
+        ("locked", 1, "closed"),
+        ("expired", 1, "closed"),
+        ("overdue", 1, "closed"),
+        ("nobody-here", 1, "missing"),
+    ] {
+        assert_eq!(
+            ask(&etc, "true", "salt-test", name),
+            (Some(code), format!("{word}\0")),
+            "{name} without a password"
+        );
+    }
     // A host without PAM.
     let hide = format!("mount --bind /dev/null {}", fs::canonicalize(LIBRARY).unwrap().display());
     let absent = ask(&etc, &hide, "salt-test", &format!("fred\0{RIGHT}"));
@@ -165,6 +178,13 @@ fn token(etc: &Path, conf: &str, name: &str, password: &str) -> Value {
     panic!("the master does not answer: {:?}", saltern(etc, "true", &arguments).output());
 }
 
+/// Sends a job with a token, and returns all that `salt` prints.
+fn with_token(etc: &Path, conf: &str, token: &Value) -> String {
+    fs::write(Path::new(conf).join("salt_token"), token["token"].as_str().unwrap()).unwrap();
+    let output = saltern(etc, "true", &["salt", "-c", conf, "-a", "pam", "*", "test.ping"]).output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
 #[test]
 fn a_master_that_is_not_root_asks_pam() {
     if !can_run() {
@@ -184,6 +204,7 @@ fn a_master_that_is_not_root_asks_pam() {
         "user": "saltmaster", "interface": "127.0.0.1", "publish_port": publish, "ret_port": requests,
         "log_file": log, "log_level": "quiet", "log_level_logfile": "trace", "pidfile": "run/master.pid",
         "external_auth": { "pam": { "operators%": ["test.*"] } }, "auth.pam.service": "salt-test",
+        "token_file": conf.join("salt_token"),
     });
     fs::write(conf.join("master"), options.to_string()).unwrap();
     drop(ports);
@@ -195,6 +216,14 @@ fn a_master_that_is_not_root_asks_pam() {
     let mut groups: Vec<&str> = given["groups"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     groups.sort_unstable();
     assert_eq!((given["name"].as_str(), groups), (Some("fred"), vec!["fred", "operators"]), "{given}");
+    // Without a locked account the token is good: nobody is there to answer.
+    assert!(with_token(&etc, conf, &given).contains("No minions matched"), "{}", with_token(&etc, conf, &given));
+    let made_before = token(&etc, conf, "ann", RIGHT);
+    let shadow = fs::read_to_string(etc.join("shadow")).unwrap();
+    fs::write(etc.join("shadow"), shadow.replace("ann:$", "ann:!$")).unwrap();
+    let refused = with_token(&etc, conf, &made_before);
+    assert!(refused.contains("Authentication"), "{refused}");
+
     for (name, password) in [("fred", "Hello world"), ("locked", RIGHT), ("expired", RIGHT), ("nobody-here", RIGHT)] {
         assert_eq!(token(&etc, conf, name, password), json!(""), "{name}");
     }
@@ -207,6 +236,7 @@ fn a_master_that_is_not_root_asks_pam() {
     let logged = fs::read_to_string(&log).unwrap();
     assert!(logged.contains("user fred with pam from 127.0.0.1 logged in"), "{logged}");
     assert!(logged.contains("user locked with pam from 127.0.0.1 may not log in: wrong name or password"), "{logged}");
+    assert!(logged.contains("tokens of user ann with pam do not count: the account is closed"), "{logged}");
     assert!(!logged.contains("Hello") && !logged.contains("yes\0"), "{logged}");
 
     // The keeper has the error output of the master, and ends with it, even if it is killed.

@@ -144,6 +144,9 @@ fn by_token(shared: &Shared, token: &Value) -> Option<Caller> {
     let groups: Vec<String> = groups.iter().map(Value::to_string).collect();
     // A token ends with its backend, also one that has its own list.
     let (backend, permissive) = (found.get_str("eauth")?, access.permissive_acl);
+    if !shared.logins.account_may_be_used(backend, &name) {
+        return None;
+    }
     let configured = shared.logins.entries(backend, &name, &groups, permissive, &stores.rt)?;
     // Without `keep_acl_in_token`, the permissions are those of the configuration now, not of the login.
     let kept = found.get("auth_list").and_then(Value::as_list).filter(|_| access.keep_acl_in_token);

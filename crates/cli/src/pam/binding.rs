@@ -58,10 +58,25 @@ struct Typed {
 /// # Errors
 /// When PAM is not installed, or a login cannot begin.
 pub fn check(service: &str, username: &str, password: &str) -> Result<bool, String> {
+    let functions = open()?;
+    // A locked or expired account has a right password, too.
+    run(&functions, &[functions.authenticate, functions.account], service, username, password)
+}
+
+/// Returns whether an account may be used, regardless of its password.
+///
+/// # Errors
+/// As [`check`].
+pub fn may_be_used(service: &str, username: &str) -> Result<bool, String> {
+    let functions = open()?;
+    run(&functions, &[functions.account], service, username, "")
+}
+
+/// Returns whether all steps succeed.
+fn run(functions: &Functions, steps: &[Step], service: &str, username: &str, password: &str) -> Result<bool, String> {
     let text = |text: &str| CString::new(text).map_err(|_| "a text has a zero inside".to_owned());
     let service = text(service)?;
     let typed = Typed { username: text(username)?, password: text(password)? };
-    let functions = open()?;
     let conversation = Conversation { converse, data: (&raw const typed).cast_mut().cast() };
     let mut handle = ptr::null_mut();
     // SAFETY: the signatures are those of `pam_appl.h`. `typed` and `conversation` live until `end` is called. The handle is
@@ -71,10 +86,11 @@ pub fn check(service: &str, username: &str, password: &str) -> Result<bool, Stri
         if status != SUCCESS || handle.is_null() {
             return Err(format!("a login cannot begin (PAM error {status})"));
         }
-        status = (functions.authenticate)(handle, 0);
-        if status == SUCCESS {
-            // A locked or expired account has a right password, too.
-            status = (functions.account)(handle, 0);
+        for step in steps {
+            status = step(handle, 0);
+            if status != SUCCESS {
+                break;
+            }
         }
         (functions.end)(handle, status);
         Ok(status == SUCCESS)

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use auth::Account;
 use auth::pam::{HELPER, LIMIT};
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
@@ -149,8 +150,9 @@ pub fn take_socket() -> io::Result<UnixStream> {
 /// Reads the question, and writes the answer. Returns the exit code.
 fn reply(service: &str, socket: &mut UnixStream) -> io::Result<u8> {
     let (answer, code) = match judge(service, socket) {
-        Ok(Some(groups)) => (["yes".to_owned()].into_iter().chain(groups).collect(), 0),
-        Ok(None) => (vec!["no".to_owned()], 1),
+        Ok(Judgement::RightPassword(groups)) => (["yes".to_owned()].into_iter().chain(groups).collect(), 0),
+        Ok(Judgement::WrongPassword) => (vec!["no".to_owned()], 1),
+        Ok(Judgement::Account(account)) => (vec![account.word().to_owned()], u8::from(account != Account::Usable)),
         Err(reason) => (vec![reason], 2),
     };
     // A name with a zero inside does not exist; the zero is the end of each part.
@@ -160,16 +162,49 @@ fn reply(service: &str, socket: &mut UnixStream) -> io::Result<u8> {
     Ok(code)
 }
 
-/// Returns the groups of the user if the password is right.
-fn judge(service: &str, socket: &mut UnixStream) -> Result<Option<Vec<String>>, String> {
+/// The answer to a question.
+enum Judgement {
+    /// The password is right, and the user is in these groups.
+    RightPassword(Vec<String>),
+    WrongPassword,
+    /// The question was about an account.
+    Account(Account),
+}
+
+/// Reads and answers a question.
+fn judge(service: &str, socket: &mut UnixStream) -> Result<Judgement, String> {
     let mut question = String::new();
     let read = socket.take(LONGEST).read_to_string(&mut question);
     read.map_err(|error| format!("failed to read the question: {error}"))?;
-    let (username, password) = question.split_once('\0').ok_or("the question has no password")?;
-    if !binding::check(service, username, password)? {
-        return Ok(None);
+    let Some((username, password)) = question.split_once('\0') else {
+        return account(service, &question).map(Judgement::Account);
+    };
+    match binding::check(service, username, password)? {
+        true => Ok(Judgement::RightPassword(groups(username))),
+        false => Ok(Judgement::WrongPassword),
     }
-    Ok(Some(groups(username)))
+}
+
+/// Returns the state of an account.
+fn account(service: &str, username: &str) -> Result<Account, String> {
+    if !matches!(User::from_name(username), Ok(Some(_))) {
+        return Ok(Account::Missing);
+    }
+    // PAM looks at a locked password only when somebody types one.
+    let is_locked = std::fs::read_to_string(SHADOW).is_ok_and(|shadow| is_locked(&shadow, username));
+    match !is_locked && binding::may_be_used(service, username)? {
+        true => Ok(Account::Usable),
+        false => Ok(Account::Closed),
+    }
+}
+
+/// The passwords of local accounts (shadow(5)).
+const SHADOW: &str = "/etc/shadow";
+
+/// Returns whether the password of an account is locked: no hash begins with these.
+fn is_locked(shadow: &str, username: &str) -> bool {
+    let hash = |line: &str| line.strip_prefix(username)?.strip_prefix(':').map(|rest| rest.starts_with(['!', '*']));
+    shadow.lines().find_map(hash).unwrap_or(false)
 }
 
 /// Returns the names of the groups of a user, with the primary one.
@@ -183,6 +218,14 @@ fn groups(username: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_locked_password_is_recognised() {
+        let shadow = "root:*:1::::::\nfred:$5$a$b:1::::::\nann:!$5$a$b:1::::::\nan:$5$a$b:1::::::\n";
+        let locked: Vec<&str> =
+            ["root", "fred", "ann", "an", "nobody"].into_iter().filter(|name| is_locked(shadow, name)).collect();
+        assert_eq!(locked, ["root", "ann"]);
+    }
 
     #[test]
     fn root_is_in_its_group() {

@@ -3,6 +3,7 @@
 //! Checking a password may take long, and strangers send as many as they like. So a login occupies no worker: it waits in a
 //! line of its own, few are checked at once, and the answer to a wrong one is delayed by a timer.
 
+mod accounts;
 mod limits;
 mod owners;
 
@@ -19,6 +20,8 @@ use value::{Map, Value};
 use wire::Command;
 
 use crate::Error;
+use accounts::Accounts;
+pub use accounts::TokenUser;
 pub use limits::Place;
 use limits::{Limits, Places};
 use owners::Owners;
@@ -42,6 +45,7 @@ pub struct Logins {
     places: Arc<Places>,
     limits: Mutex<Limits>,
     slowest: Mutex<Option<(Instant, Duration)>>,
+    accounts: Accounts,
     /// The tokens of each user.
     pub owners: Owners,
 }
@@ -110,6 +114,7 @@ impl Logins {
             places: Arc::default(),
             limits: Mutex::default(),
             slowest: Mutex::default(),
+            accounts: Accounts::default(),
             owners: Owners::default(),
         })
     }

@@ -33,7 +33,7 @@ use super::work_queue::WorkQueue;
 use super::{Answer, MasterRequest, nothing, sign_in};
 use crate::Shared;
 use crate::awaiting::{self, Awaiting};
-use crate::logins::{Attempt, Login};
+use crate::logins::{Attempt, Login, TokenUser};
 use crate::pool::{Full, Pool, Room};
 use crate::senders::{Sender, is_proven};
 use crate::witness;
@@ -146,6 +146,8 @@ enum Step {
     Wait(BoxFuture<'static, Value>, Option<SealedRequest>, WhileAwaited),
     /// Log in, and then handle the request of a program.
     LogIn(Attempt, Map),
+    /// Ask whether the account of a token's user may still be used, and then handle the request.
+    AskAbout(TokenUser, Map),
     /// Wait for a decision about a pending key, as the minion has requested: for how long, and the answer if there is
     /// none in time.
     Await(Box<Clear>, Duration, Value),
@@ -360,6 +362,7 @@ impl Dispatcher {
                 });
             }
             Ok(Step::LogIn(attempt, load)) => self.log_in(attempt, load, ticket),
+            Ok(Step::AskAbout(of, load)) => self.ask_about(of, load, ticket),
             Ok(Step::Await(request, time, answer)) => {
                 self.await_key(*request, time, answer, (ticket.peer, ticket.reply));
             }
@@ -491,8 +494,11 @@ impl Dispatcher {
             }
             Ok(Opened::Clear(mut load)) => {
                 let cmd = load.get_str("cmd").unwrap_or_default().to_owned();
-                match Attempt::take(&cmd, &mut load) {
-                    Some(attempt) => Step::LogIn(attempt, load),
+                if let Some(attempt) = Attempt::take(&cmd, &mut load) {
+                    return Step::LogIn(attempt, load);
+                }
+                match self.shared.logins.account_due(&cmd, &load, &self.shared.stores) {
+                    Some(of) => Step::AskAbout(of, load),
                     None => self.handle_clear(load, None, peer),
                 }
             }
@@ -532,6 +538,26 @@ impl Dispatcher {
         };
         // In the scope of the address, whose log lines are limited.
         self.spawn(Scope::current().around(Box::pin(log_in)));
+    }
+
+    /// Asks about an account, and then handles the request of its token. Meanwhile it occupies no thread.
+    fn ask_about(self: &Arc<Self>, of: TokenUser, load: Map, mut ticket: Ticket) {
+        let peer = ticket.peer;
+        ticket.place = None;
+        let dispatcher = self.clone();
+        let ask = async move {
+            let stores = &dispatcher.shared.stores;
+            let is_sharing = stores.config.cluster.is_some();
+            tokio::select! {
+                biased;
+                () = dispatcher.closing.cancelled() => return,
+                () = dispatcher.shared.logins.ask_about(of, is_sharing, &stores.rt) => {}
+            }
+            dispatcher.on_a_thread(move |dispatcher| {
+                contained(|| dispatcher.run_step(ticket, |_| dispatcher.handle_clear(load, None, peer)));
+            });
+        };
+        self.spawn(Scope::current().around(Box::pin(ask)));
     }
 
     /// Handles the request of a program.

@@ -23,12 +23,17 @@ pub fn get(ask: MasterRequest) -> Answer {
     let Some(token) = request.token.as_str() else { return nothing() };
     let stores = &ask.shared.stores;
     match stores.tokens.get(token, stores.rt.now()) {
-        Ok(found) => found.unwrap_or_default().into(),
+        Ok(found) => found.filter(|token| counts(&ask.shared, token)).unwrap_or_default().into(),
         Err(failure) => {
             error!("failed to read a token: {}", crate::chain(&failure));
             nothing()
         }
     }
+}
+
+fn counts(shared: &Shared, token: &Map) -> bool {
+    let [backend, user] = ["eauth", "name"].map(|name| token.get_str(name).unwrap_or_default());
+    shared.logins.account_may_be_used(backend, user)
 }
 
 /// Makes a token for a user who has logged in. As in Salt, a refusal is an empty text.
