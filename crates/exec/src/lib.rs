@@ -10,6 +10,7 @@ mod bind;
 mod call;
 mod catalogue;
 mod context;
+mod docstring;
 mod error;
 mod function;
 mod kill;
@@ -33,6 +34,7 @@ pub use catalogue::Catalogue;
 pub use context::{
     Agent, Context, Job, MasterRole, MasterState, MasterStatus, Progress, Refresh, RunningJob, Scope, StateCall,
 };
+pub use docstring::docstring;
 pub use error::{Error, Result};
 pub use exec_macros::function;
 pub use function::{Bound, CallFuture, Param};

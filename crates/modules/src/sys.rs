@@ -3,7 +3,6 @@
 //! Only the returners of this program are listed. Functions about runners are refused: only the master has runners.
 
 use exec::{Context, Error, Function, KwArgs, Module, Refresh, Registry, Result, VarArgs, function};
-use regex::Regex;
 use targeting::Glob;
 use value::{Map, Value, map};
 
@@ -92,26 +91,13 @@ fn doc(ctx: &Context, args: VarArgs) -> Result<Map> {
             || args.0.iter().any(|word| word.to_string() == name)
     };
     let chosen = functions(ctx.agent.registry()).filter(|(name, _)| wanted(name));
-    Ok(chosen.map(|(name, function)| (name, as_docstring(function.doc))).collect())
+    Ok(chosen.map(|(name, function)| (name, exec::docstring(function.doc))).collect())
 }
 
 /// "cp" and "cp." both mean all of cp, and not what begins alike.
 fn doc_pattern(word: &str) -> String {
     // `sys.doc test` must not show `test_other.…`.
     if word.contains('*') { word.to_owned() } else { format!("{}.*", word.trim_end_matches('.')) }
-}
-
-/// Lays a documentation out as a Python docstring of a function, which programs that show it expect: a line break
-/// first, all lines indented; without the marks of reStructuredText.
-fn as_docstring(doc: &str) -> String {
-    // Salt strips the directive, since `CLI Example` reads well without it.
-    let directive = Regex::new(r" *\.\. code-block:: \S+\n{1,2}").expect("the pattern is constant");
-    let plain = directive.replace_all(doc, "");
-    let lines = plain.trim_end().lines();
-    let indented: String =
-        lines.map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect();
-    // The shape of a Python docstring, which the outputters and other tools expect.
-    format!("\n{indented}    ")
 }
 
 /// Returns the names of all functions, or of those in the named modules. Globs are supported.
@@ -361,8 +347,8 @@ fn state_doc(ctx: &Context, args: VarArgs) -> Result<Map> {
             let name = format!("{}.{}", module.name, function.name);
             if wanted(&name) {
                 // The text of the module itself precedes its first function.
-                docs.entry_or_insert_with(module.name, || as_docstring(module.doc).into());
-                docs.insert(name, as_docstring(function.doc));
+                docs.entry_or_insert_with(module.name, || exec::docstring(module.doc).into());
+                docs.insert(name, exec::docstring(function.doc));
             }
         }
     }

@@ -150,7 +150,7 @@ fn unavailable(registry: &Registry, fun: &str, why: String) -> Outcome {
         let name = format!("{module}.{}", function.name);
         if name.starts_with(fun) {
             // As in Salt, `salt '*' test` shows the documentation of the module.
-            docs.insert(name, function.doc);
+            docs.insert(name, exec::docstring(function.doc));
         }
     }
     if docs.is_empty() {
@@ -240,7 +240,7 @@ mod tests {
             text_of("t.one", list![]).await,
             "Passed invalid arguments to t.one: one() missing 1 required positional argument: 'text'\n\nWords."
         );
-        assert!(text_of("t", list![]).await.contains("'t.fine': 'Words.'"));
+        assert!(text_of("t", list![]).await.contains(r"'t.fine': '\n    Words.\n    '"));
     }
 
     #[tokio::test]
