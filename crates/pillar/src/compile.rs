@@ -126,7 +126,7 @@ impl<'a> Compilation<'a> {
         }
         if !errors.is_empty() {
             for error in &errors {
-                tracing::error!(minion = self.request.id, "Pillar render error: {error}");
+                tracing::error!(critical = true, minion = self.request.id, "Pillar render error: {error}");
             }
             // A minion refuses to apply states while this entry exists. Otherwise it would configure itself from half a
             // pillar.

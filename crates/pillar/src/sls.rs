@@ -170,7 +170,7 @@ impl<'a, 'f> Renderer<'a, 'f> {
     /// Details of an error may contain secrets of the file, so minions get them only if the master's options allow it.
     fn failure(&self, name: &str, error: &render::Error) -> String {
         let text = format!("Rendering SLS '{name}' failed, render error:\n{error}");
-        tracing::error!("{text}");
+        tracing::error!(critical = true, "{text}");
         if error.is_unsupported() || !self.compiler.settings.pillar_safe_render_error {
             return text;
         }

@@ -101,3 +101,75 @@ fn debug_shows_what_is_read_asked_and_rendered() {
         });
     }
 }
+
+/// Jobs that fail, and the lines that they leave in the minion's log.
+const OF_FAILED_JOBS: &[(&[&str], &str, &str)] = &[
+    (
+        &["cmd.run", "x", "runas=nosuch"],
+        "ERROR",
+        "A command in 'cmd.run' had a problem: User 'nosuch' is not available",
+    ),
+    (&["cmd.run", "x", "shell=/no/sh"], "WARNING", "Attempt to run a shell command with what may be an invalid shell!"),
+    (&["cmd.run", "exit 3"], "ERROR", "Command 'exit' failed with return code: 3"),
+    (
+        &["test.ping", "foo=1"],
+        "ERROR",
+        "Problem executing 'test.ping': The following keyword arguments are not valid: foo=1",
+    ),
+    (
+        &["user.info"],
+        "WARNING",
+        "Passed invalid arguments to user.info: info() missing 1 required positional argument: 'name'",
+    ),
+    (&["test.exception", "x"], "WARNING", "The minion function caused an exception"),
+    (&["cp.cache_file", "salt://nosuch"], "ERROR", "Unable to cache file 'salt://nosuch' from saltenv 'base'."),
+    (&["cp.get_url", "salt://nosuch", "/tmp/x"], "ERROR", "Unable to fetch file salt://nosuch from saltenv base."),
+    (
+        &["state.single", "file.managed", "name=/dev/null/x", "makedirs=False"],
+        "WARNING",
+        "State for file: /dev/null/x - Neither 'source' nor 'contents' nor 'contents_pillar' nor 'contents_grains' was defined, \
+         yet 'replace' was set to 'True'.",
+    ),
+];
+
+/// The lines of the master's log that tell of a pillar that does not render.
+const OF_A_PILLAR: [&str; 2] = [
+    "Rendering SLS 'broken' failed, render error:",
+    "Pillar render error: Rendering SLS 'broken' failed. Please see master log for details.",
+];
+
+/// Fails unless a line of a log has a level and contains a text.
+fn has_line(log: &str, level: &str, text: &str) -> Result<()> {
+    let found = log.lines().any(|line| line.contains(&format!("[{level:8}]")) && line.contains(text));
+    ensure!(found, "no line of level {level} has {text:?}:\n{log}");
+    Ok(())
+}
+
+#[test]
+fn failures_are_logged_with_level_and_text() {
+    if missing(&[LINE]) {
+        return;
+    }
+    for salt in both().unwrap() {
+        scenario(&format!("log texts of failures, {}", salt.name()), |sandbox| {
+            let built = Master::build(&salt, "m").option("auto_accept", true);
+            let master = built.option("log_level_logfile", "info").start(sandbox)?;
+            let built = Minion::build(&salt, "failing").master(&master);
+            let minion = built.option("log_level_logfile", "info").start(sandbox)?;
+            master.wait_answering(&["failing"])?;
+            has_line(&master.log(), "INFO", "Starting up the Salt Master")?;
+            has_line(&minion.log(), "INFO", "Starting up the Salt Minion")?;
+            for (words, level, text) in OF_FAILED_JOBS {
+                master.program("salt").args(["failing"]).args(*words).run()?;
+                has_line(&minion.log(), level, text)?;
+            }
+            fs::write(master.root().join("srv/pillar/top.sls"), "base: {'*': [broken]}\n")?;
+            fs::write(master.root().join("srv/pillar/broken.sls"), "{{ no.such.thing }}\n")?;
+            master.program("salt").args(["failing", "pillar.items"]).run()?;
+            for text in OF_A_PILLAR {
+                has_line(&master.log(), "CRITICAL", text)?;
+            }
+            Ok(())
+        });
+    }
+}

@@ -136,8 +136,12 @@ fn failed(ctx: &Context, fun: &str, doc: &str, error: &Error) -> Outcome {
     match error {
         // That program prints the failure itself.
         _ if ctx.opt_str("__cli") == Some("salt-call") => debug!(fun, "The function {fun} failed: {error}"),
-        Error::Other(_) => warn!(fun, "The minion function caused an exception: {error}"),
-        _ => error!(fun, "Problem executing '{fun}': {error}"),
+        // The levels and first words are Salt's: monitors look for them.
+        Error::Other(_) => warn!("The minion function caused an exception: {error} ({fun})"),
+        Error::Execution(_) | Error::Detailed { .. } => error!("A command in '{fun}' had a problem: {error}"),
+        Error::Arguments(_) => warn!("{}", error.return_text(fun, doc)),
+        Error::CommandNotFound(_) => debug!("{}", error.return_text(fun, doc)),
+        _ => error!("Problem executing '{fun}': {error}"),
     }
     Outcome::failed(error.return_text(fun, doc))
 }

@@ -246,6 +246,10 @@ fn runas_of_state(ctx: &Context) -> Option<String> {
 fn check_shell(shell: Option<&str>) -> Result<()> {
     match shell {
         Some(shell) if !util::is_executable(Path::new(shell)) => {
+            tracing::warn!(
+                "Attempt to run a shell command with what may be an invalid shell! Check to ensure that the shell <{shell}> is \
+                 valid for this user."
+            );
             Err(Error::execution(format!("The shell {shell} is not available")))
         }
         _ => Ok(()),

@@ -147,7 +147,16 @@ impl Request {
         }
         // Without source and contents there is nothing to replace the file with, so only its owner and
         // mode are managed. Otherwise a bare `file.managed` would empty the file.
-        let replace = replace && (source.truthy() || given.count() > 0);
+        let has_content = source.truthy() || given.count() > 0;
+        if replace && !has_content {
+            tracing::warn!(
+                "State for file: {} - Neither 'source' nor 'contents' nor 'contents_pillar' nor 'contents_grains' was defined, \
+                 yet 'replace' was set to 'True'. As there is no source to replace the file with, 'replace' has been set to \
+                 'False' to avoid reading the file unnecessarily.",
+                spec.name
+            );
+        }
+        let replace = replace && has_content;
         if kwargs.0.contains_key("file_mode") {
             let warning =
                 "The 'file_mode' argument will be ignored.  Please use 'mode' instead to set file permissions.";
