@@ -71,7 +71,7 @@ where
         Ok(Ended::Stopped) => ExitCode::from(exit_codes::OK),
         Ok(Ended::Restart) => restart(),
         Err(error) => {
-            let (status, mut text) = (status(&error), prepare::complaint(plan.program.name(), &error));
+            let (status, mut text) = (status(plan.program, &error), prepare::complaint(plan.program.name(), &error));
             tracing::error!("{}", value::error::chain(error.as_ref()));
             if !(has_log && shows_errors_on_console(plan)) {
                 eprintln!("{}", value::escape::for_terminal(&text));
@@ -98,8 +98,12 @@ fn shows_errors_on_console(plan: &Plan<'_>) -> bool {
 }
 
 /// Returns Salt's exit code for what keeps a daemon from working.
-fn status(error: &anyhow::Error) -> u8 {
+fn status(program: Program, error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<daemon::Error>() {
+        // A second master of Salt finds the ports taken, and does not look at the pid file.
+        if program == Program::SaltMaster && matches!(error, daemon::Error::Running { .. }) {
+            return exit_codes::NO_PORTS;
+        }
         return u8::try_from(error.exit_status()).unwrap_or(exit_codes::GENERIC);
     }
     match error.downcast_ref::<master::Error>() {
@@ -204,4 +208,16 @@ fn restart() -> ExitCode {
     };
     eprintln!("failed to restart: {}", value::error::chain(&error));
     ExitCode::from(exit_codes::GENERIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_master_ends_as_with_taken_ports() {
+        let status_of = |program| status(program, &daemon::Error::Running { path: "/run/x.pid".into(), pid: 1 }.into());
+        assert_eq!(status_of(Program::SaltMaster), exit_codes::NO_PORTS);
+        assert_eq!(status_of(Program::SaltMinion), exit_codes::GENERIC);
+    }
 }
