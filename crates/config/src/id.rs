@@ -44,6 +44,11 @@ pub(crate) fn settle_master(opts: &mut Opts, machine: &dyn Machine) -> Result<()
         let id = opts.text("id") + "_master";
         opts.set("id", id);
     }
+    // Keys of the master are files of this name.
+    let id = opts.text("id");
+    if id.contains(['/', '\0']) || id.starts_with('.') {
+        return Err(opts.wrong("id", "a name without '/' that does not begin with '.'"));
+    }
     Ok(())
 }
 

@@ -17,6 +17,8 @@ use crate::{LoadOptions, Role};
 const SIGNING_ALGORITHMS: [&str; 2] = ["PKCS1v15-SHA1", "PKCS1v15-SHA224"];
 /// The encryption algorithms that Salt knows.
 const ENCRYPTION_ALGORITHMS: [&str; 2] = ["OAEP-SHA1", "OAEP-SHA224"];
+/// The digests that we can compute.
+const HASH_TYPES: [&str; 6] = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
 /// The maximum length of a Unix socket's path in bytes, without the final zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
@@ -81,6 +83,9 @@ pub(crate) fn master(set: Opts, load: &LoadOptions, machine: &dyn Machine) -> Re
     roots(&mut opts, "file_roots", "/srv/salt");
     roots(&mut opts, "pillar_roots", "/srv/pillar");
     ignored_files(&mut opts);
+    if opts.read::<i64>("worker_threads")? < 1 {
+        return Err(opts.wrong("worker_threads", "a whole number of at least 1"));
+    }
     // A minion that publishes occupies a worker while its job needs others; Salt requires three then.
     if opts.read::<i64>("worker_threads")? < 3 && opts.truthy("peer") {
         let file = opts.text("conf_file");
@@ -304,6 +309,7 @@ fn worker_pools(opts: &mut Opts) {
 fn normal_forms(opts: &mut Opts, minion: bool) -> Result<(), Error> {
     let hash = opts.text("hash_type").to_lowercase();
     opts.set("hash_type", hash);
+    one_of(opts, "hash_type", &HASH_TYPES)?;
     match opts.map.get("ssl") {
         None | Some(Value::Bool(false)) => opts.set("ssl", Value::Null),
         Some(Value::Bool(true)) => opts.set("ssl", Map::new()),

@@ -103,6 +103,9 @@ fn wrong_types_are_refused_with_file_and_line() {
         ("ssl: {verify_flags: [VERIFY_CRL_CHECK_LEAF]}\n", "without 'verify_flags', which is not supported", 1),
         ("ssl: {cert_reqs: CERT_MAYBE}\n", "CERT_NONE, CERT_OPTIONAL or CERT_REQUIRED", 1),
         ("publish_signing_algorithm: MD5\n", "must be one of PKCS1v15-SHA1, PKCS1v15-SHA224, not 'MD5'", 1),
+        ("id: a\nhash_type: NoSuch\n", "must be one of md5, sha1, sha224, sha256, sha384, sha512, not 'nosuch'", 2),
+        ("user: root\nid: a/b\n", "option 'id' must be a name without '/'", 2),
+        ("worker_threads: 0\n", "option 'worker_threads' must be a whole number of at least 1, not 0", 1),
     ];
     for (text, message, line) in cases {
         let tree = Tree::new(&[("master", text)]);
