@@ -190,8 +190,8 @@ impl Flags {
 
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
-        "true" => Some(true),
-        "false" => Some(false),
+        "true" | "yes" | "on" => Some(true),
+        "false" | "no" | "off" => Some(false),
         _ => None,
     }
 }
@@ -256,6 +256,17 @@ pub fn small_runtime() -> std::io::Result<tokio::runtime::Runtime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn booleans_are_taken_in_all_words_of_yaml() {
+        let read = |text: &str| {
+            let arguments = vec![format!("--rotate-aes-key={text}")];
+            let parsed = crate::args::parse::parse(Program::SaltKey, arguments).unwrap();
+            Flags::read(Program::SaltKey, parsed).ok().unwrap().given.get("rotate_aes_key").cloned()
+        };
+        assert!(["no", "Off", "false"].iter().all(|text| read(text) == Some(false.into())));
+        assert!(["yes", "ON", "True"].iter().all(|text| read(text) == Some(true.into())));
+    }
 
     #[test]
     fn a_cause_that_an_error_quotes_is_named_once() {

@@ -40,11 +40,18 @@ pub fn main(parsed: Parsed) -> ExitCode {
     if let Err(text) = check(&parsed.settings) {
         return usage_error(Program::SaltKey, &text);
     }
+    let as_user =
+        parsed.given.contains(&"user").then(|| parsed.settings.get_str("user").unwrap_or_default().to_owned());
     let prepared = match prepare::on_master_as_client(Program::SaltKey, parsed) {
         Ok(prepared) => prepared,
         Err(code) => return code,
     };
     log_setup::on_master(Program::SaltKey, &prepared.config);
+    // Before there is a second thread, and before any key is read.
+    if let Some(Err(error)) = as_user.map(|user| daemon::switch_user(&user)) {
+        prepare::complain("salt-key", &error.into());
+        return ExitCode::from(exit_codes::GENERIC);
+    }
     if let Err(text) = login::check(&prepared.options) {
         return usage_error(Program::SaltKey, &text);
     }
