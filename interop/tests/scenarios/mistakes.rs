@@ -97,6 +97,9 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake(NOTHING, "salt-call --local --out-file ROOT/no/such test.ping", 1, "No such file or directory"),
     mistake(NOTHING, "salt-call --local --id= test.ping", 0, "True"),
+    mistake(NOTHING, "salt-key --rotate-aes-key no -L", 0, "Accepted Keys:"),
+    mistake(NOTHING, "salt-call --local cp.recv {/x/a:hi} ROOT/no/", 0, "Destination unavailable"),
+    mistake(NOTHING, "salt-call --local test.pin", 1, "CLI Example:\n        \n                salt '*' test.ping"),
 ];
 
 const NO_USER: &str = "Failed to prepare the Salt environment for user nosuchuser. The user is not available.";

@@ -24,7 +24,7 @@ pub fn recv(files: Map, dest: String) -> Result<Value> {
     let mut written = Map::new();
     for (name, content) in &files {
         // Salt gives up at the first file that has no place; those before it are written.
-        let Some(place) = place_for(&name.to_string(), Path::new(&dest)) else {
+        let Some(place) = place_for(&name.to_string(), &dest) else {
             return Ok("Destination unavailable".into());
         };
         let text = content.to_string();
@@ -39,17 +39,19 @@ pub fn recv(files: Map, dest: String) -> Result<Value> {
 
 /// Returns the target path: `dest` itself, or a file inside of it when it is a directory; `None` when there is no
 /// directory to write into.
-fn place_for(name: &str, dest: &Path) -> Option<String> {
+fn place_for(name: &str, dest: &str) -> Option<String> {
     // Only the last part of the name counts: the sender cannot choose another directory.
     let base = Path::new(name).file_name().unwrap_or_default();
-    let place = if dest.is_dir() {
-        dest.join(base)
-    } else if dest.file_name() == Some(base) || dest.parent().is_some_and(Path::is_dir) {
-        dest.to_owned()
+    // A slash at the end means a directory, which `Path::parent` would drop.
+    let (parent, last) = dest.rsplit_once('/').unwrap_or(("", dest));
+    let parent = if dest.starts_with('/') && parent.is_empty() { "/" } else { parent };
+    if Path::new(dest).is_dir() {
+        Some(Path::new(dest).join(base).to_string_lossy().into_owned())
+    } else if base == last || Path::new(parent).is_dir() {
+        Some(dest.to_owned())
     } else {
-        return None;
-    };
-    Some(place.to_string_lossy().into_owned())
+        None
+    }
 }
 
 /// Writes a piece of a file ``salt-cp --chunked`` sends, or makes an empty directory when there is no piece.
@@ -101,7 +103,7 @@ struct Piece {
 
 impl Piece {
     fn write(&self, dest: &Path, chunk: &Value) -> std::result::Result<(), String> {
-        let encoded = chunk.as_bytes().ok_or("the piece is no text")?;
+        let encoded = chunk.as_bytes().ok_or("the piece is not text")?;
         // White space inside of base64 is not an error, as in Python's decoder.
         let lines: Vec<u8> = encoded.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let engine = base64::engine::general_purpose::STANDARD;

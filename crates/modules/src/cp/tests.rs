@@ -205,5 +205,8 @@ fn what_the_command_line_sends_is_written() {
     let recv = place.call("recv", list![map! { "/x/a" => "hi" }, out.as_str()], map! {});
     assert_eq!(recv, map! { format!("{out}/a") => true }.into());
     let nowhere = place.call("recv", list![map! { "/x/a" => "hi" }, "/no/such/place"], map! {});
+    // A slash at the end means a directory.
+    let missing = place.call("recv", list![map! { "/x/a" => "hi" }, format!("{out}/sub/")], map! {});
+    assert_eq!(missing, "Destination unavailable".into());
     assert_eq!(nowhere, "Destination unavailable".into());
 }
