@@ -49,8 +49,8 @@ async fn wollist(
     #[default(9)] destport: Value,
 ) -> Result<Vec<String>> {
     let mut woken = Vec::new();
-    let failed = match ctx.blocking(move |_| Ok(std::fs::read_to_string(maclist))).await? {
-        Err(error) => Some(error.to_string()),
+    let failed = match ctx.blocking(move |_| Ok(read(&maclist))).await? {
+        Err(error) => Some(error),
         Ok(text) => {
             let mut failed = None;
             // Salt stops at the first address it cannot use. The packets sent until then are not taken back.
@@ -69,6 +69,16 @@ async fn wollist(
     ctx.progress(map! { "error" => format!("Failed to open the MAC file. Error: {error}") }).await;
     // The result is empty even if some machines were woken before the failure.
     Ok(Vec::new())
+}
+
+/// Reads a file. The error is in Python's words, which name the file.
+fn read(path: &str) -> std::result::Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| match error.raw_os_error() {
+        Some(code) => {
+            format!("[Errno {code}] {}: {}", nix::Error::from_raw(code).desc(), value::python::repr_str(path))
+        }
+        None => format!("{path}: {error}"),
+    })
 }
 
 /// Wakes the machines that match a target by their cached grains, and returns the hardware addresses.
@@ -107,6 +117,11 @@ fn addresses(grains: &Map) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_that_is_missing_is_named() {
+        assert_eq!(read("/no/list"), Err("[Errno 2] No such file or directory: '/no/list'".into()));
+    }
 
     #[test]
     fn the_loopback_is_not_woken() {
