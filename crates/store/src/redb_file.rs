@@ -83,6 +83,11 @@ fn refused(error: redb::Error, path: &Path) -> Refused {
         redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             Refused::Damaged(error.to_string())
         }
+        // EPERM for the mode of a file that another user owns, EACCES for the file itself.
+        redb::Error::Io(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let needs_owner = format!("only the master's user may open it: {error}");
+            Refused::Failed(Error::io("open", path)(std::io::Error::new(error.kind(), needs_owner)))
+        }
         redb::Error::Io(error) => Refused::Failed(Error::io("open", path)(error)),
         error @ redb::Error::Corrupted(_) => Refused::Damaged(error.to_string()),
         redb::Error::DatabaseAlreadyOpen => Refused::InUse,
@@ -103,6 +108,13 @@ mod tests {
     use redb::ReadableDatabase;
 
     use super::*;
+
+    #[test]
+    fn a_file_of_another_user_is_refused_with_the_remedy() {
+        let denied = redb::Error::Io(std::io::Error::from_raw_os_error(1));
+        let Refused::Failed(Error::Io { source, .. }) = refused(denied, Path::new("/x/jobs.redb")) else { panic!() };
+        assert!(source.to_string().starts_with("only the master's user may open it: "), "{source}");
+    }
 
     #[test]
     fn a_file_that_the_disk_has_no_room_for_is_not_left_half_made() {
