@@ -16,7 +16,7 @@ pub static MODULE: Module = Module::new("saltern", "The masters of this minion."
 /// fingerprint of its key, the number of jobs it has sent since the minion started, and the number of returns that wait
 /// to be delivered to it. `asking` is the master that sent this job. Times are in UTC.
 ///
-/// A call of `salt-call` returns the state of the running minion, if one runs.
+/// A call of `salt-call` returns the state of the running minion, if one runs; no master needs to answer then.
 ///
 /// CLI Example:
 ///
