@@ -53,6 +53,19 @@ pub struct TlsError {
     reason: String,
 }
 
+/// Fails in plain words for a file that cannot be opened, of which OpenSSL says where in its source it noticed.
+fn readable(what: &'static str, path: &std::path::Path) -> Result<(), TlsError> {
+    std::fs::File::open(path).map(drop).map_err(|error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                "no such file; create it, or set disable_ssl for a proxy with TLS".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        TlsError { what, path: path.display().to_string(), reason }
+    })
+}
+
 /// Loads the files of TLS.
 ///
 /// # Errors
@@ -63,6 +76,8 @@ pub fn acceptor(files: &TlsFiles) -> Result<SslAcceptor, TlsError> {
         move |reason: openssl::error::ErrorStack| TlsError { what, path, reason: reason.to_string() }
     };
     let (certificate, key) = (&files.certificate, &files.key);
+    readable("certificate", certificate)?;
+    readable("key", key)?;
     let mut builder =
         SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).map_err(failed("certificate", certificate))?;
     builder.set_certificate_chain_file(certificate).map_err(failed("certificate", certificate))?;
@@ -255,6 +270,12 @@ mod tests {
         };
         assert_eq!(refused("crt", "key", None), "");
         assert_eq!(refused("crt", "key", Some("chain")), "");
+        let missing = refused("nosuch", "key", None);
+        assert!(
+            missing
+                .ends_with("/nosuch cannot be used: no such file; create it, or set disable_ssl for a proxy with TLS"),
+            "{missing}"
+        );
         for (certificate, key, chain, named) in [
             ("crt", "other.key", None, "the key"),
             ("crt", "nosuch", None, "the key"),
