@@ -172,12 +172,14 @@ fn wants_page(api: &Api, resource: Option<Resource>, request: &Request) -> bool 
     api.options.app.is_some() && reads && replaced && below && prefers_page(text(request.headers(), "accept"))
 }
 
-/// Returns whether a browser that asks for the root gets the console: it asks for a page by name, and no page is configured.
+/// Returns whether a browser that asks for the root gets the console: it asks for a page by name, and no page is configured, or
+/// its file is missing.
 fn wants_console(api: &Api, resource: Resource, request: &Request) -> bool {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let accept = text(request.headers(), "accept").filter(|accept| accept.contains("text/html"));
     let named = accept.is_some() && prefers_page(accept);
-    api.options.console && api.options.app.is_none() && resource == Resource::Root && reads && named
+    let asked = api.options.console && resource == Resource::Root && reads && named;
+    asked && api.options.app.as_ref().is_none_or(|app| !app.file.is_file())
 }
 
 async fn not_found(State(api): State<Arc<Api>>, request: Request) -> Response {
@@ -296,7 +298,7 @@ fn check_query(resource: Resource, query: Option<&str>) -> Result<(), Failure> {
         // Pages name the version of a file in it, so that browsers read it again after an update.
         Resource::Static | Resource::App | Resource::Favicon => Ok(()),
         Resource::Jobs if form_urlencoded::parse(query.as_bytes()).all(|(name, _)| name == "timeout") => Ok(()),
-        Resource::Events => Err(Failure::bad_request("There are no parameters: the token belongs into a header")),
+        Resource::Events => Err(Failure::bad_request("There are no parameters: the token belongs in a header")),
         _ => Err(Failure::new(404, "Nothing matches the given URI")),
     }
 }

@@ -143,6 +143,9 @@ async fn the_console_can_be_switched_off_and_has_the_prefix() {
     let page = get(&running, "/salt/console/login", "").await;
     assert!(page.body.contains("action=\"/salt/console/login\"") && page.body.contains("\"/salt/console/assets/"));
     assert_eq!(get(&running, "/salt/", "").await.header("location"), Some("/salt/console/"));
+    // A page that is configured and missing does not hide it.
+    let running = Running::start_with(map! { "app" => "/no/such/gui/index.html" }).await;
+    assert_eq!(get(&running, "/", "").await.header("location"), Some("/console/"));
 }
 
 /// The other parts of a page, which the user may see.
