@@ -62,6 +62,11 @@ pub fn handle(ask: MasterRequest) -> Answer {
     let target = Target::of(&load);
     let meant = match allow(&shared, &caller, &functions, &target, &load) {
         Ok(meant) => meant,
+        // Nobody may do more: this is not about permissions.
+        Err(reason) if caller.grant == Grant::All => {
+            error!("{} is not published: {reason}", functions.join(","));
+            return refusal("PublishError", reason).into();
+        }
         Err(reason) => {
             warn!(
                 "Authentication failure of type \"{}\" occurred. {} may not publish {}: {reason}",
@@ -100,7 +105,7 @@ fn allow(
     target: &Target,
     load: &Map,
 ) -> Result<Expected, &'static str> {
-    let Grant::Listed(list) = &caller.grant else { return Ok(target.expand(&shared.stores)) };
+    let Grant::Listed(list) = &caller.grant else { return unrestricted(shared, target) };
     // Held jobs take room from those of others, and wait for minions that are away.
     let free = functions.iter().all(|function| function == FREE) && matches!(hold(load), Ok(None));
     if !free && !functions_allowed(list, functions) {
@@ -126,6 +131,15 @@ fn allow(
     }
     check_jid(shared, caller, load)?;
     Ok(meant)
+}
+
+/// Returns the targeted minions for a caller who may do everything, or why they are not known. With `order_masters` the job goes
+/// to lower masters even so.
+fn unrestricted(shared: &Shared, target: &Target) -> Result<Expected, &'static str> {
+    match shared.stores.config.jobs.order_masters {
+        true => Ok(target.expand(&shared.stores)),
+        false => meant_by(target, &shared.stores.checker()),
+    }
 }
 
 /// Returns the entries of a list that can grant a publication to these minions.

@@ -6,7 +6,7 @@ use value::{Map, Value, list, map};
 use wire::envelope::{Clear, Envelope, Sealed};
 use wire::msgpack::Decode;
 
-use crate::common::{Master, open_house};
+use crate::common::{Master, free_port, open_house};
 use crate::logged;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,6 +61,23 @@ async fn command_that_is_none_is_logged_in_salts_words() {
         let line = logged::line(&[cmd]).await;
         assert_eq!(line, format!("Bad request from {peer}: Requested method not exposed: {cmd}"));
     }
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_whose_data_cannot_be_read_is_refused() {
+    let mut options = map! { "cache" => "redis", "cache.redis.host" => "127.0.0.1", "cache.redis.port" => free_port() };
+    options.update(open_house());
+    let master = Master::start(options).await;
+    let pki = tempfile::tempdir().unwrap();
+    master.minion("web1", pki.path()).channel.sign_in().await.unwrap();
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap();
+    let load = map! {
+        "cmd" => "publish", "fun" => "test.ping", "arg" => list![], "tgt" => "os:Debian", "tgt_type" => "grain", "jid" => "", "ret" => "",
+        "kwargs" => map! {}, "user" => user.name, "key" => master.user_key(),
+    };
+    let error = map! { "name" => "PublishError", "message" => "the minion data cache gives no answer" };
+    assert_eq!(master.ask(load).await, map! { "error" => error }.into());
     master.stop().await;
 }
 
