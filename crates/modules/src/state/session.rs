@@ -269,7 +269,10 @@ fn own_options(ctx: &Context, args: &Args) -> Result<Map> {
 /// Lays the options of the master over those of the minion that states follow. A master that does not answer has the
 /// defaults.
 fn add_master_options(ctx: &Context, opts: &mut Map) {
-    if ctx.is_local() {
+    // `master: []` means a minion without masters, like the type `disable`.
+    let without =
+        ctx.opt_str("master_type") == Some("disable") || ctx.opts.get("master").is_some_and(|name| !name.truthy());
+    if ctx.is_local() || without {
         return;
     }
     let asked = ctx.wait(ctx.agent.request(map! { "cmd" => "_master_opts" }, None));
