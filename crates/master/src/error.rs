@@ -41,7 +41,7 @@ pub enum Error {
     #[error("option 'ssl'")]
     Tls(#[source] transport::Error),
     /// The master cannot share with others.
-    #[error("this master cannot share with others (option 'cluster_id'): {0}")]
+    #[error("this master cannot share with others: {0}")]
     NotSharing(String),
     /// Nobody could log in as the options say.
     #[error(transparent)]
