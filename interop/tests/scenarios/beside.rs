@@ -53,6 +53,11 @@ const ANSWERED: &[&str] = &[
     "--local | event.send | interop/sent | a=1",
     "--local | mine.send | test.ping",
     "--retcode-passthrough | test.false",
+    "cmd.run | echo $0",
+    "sys.argspec | cmd.run",
+    "config.get | pillar",
+    "config.get | grains:id",
+    "slsutil.renderer | string={{ opts.pillar == pillar }} {{ opts.grains.id }} | default_renderer=jinja",
     "--local | --id=other | grains.get | id",
 ];
 
@@ -136,7 +141,9 @@ fn heard(sandbox: &Sandbox, listener: &Salt, minion: &Minion, words: &str, wante
 
 /// Returns the answer of a call and its exit code.
 fn answered(minion: &Minion, words: &str) -> Result<(i32, String)> {
-    let output = minion.program("salt-call").args(["--out=json"]).args(split(words)).run()?;
+    // Services have no SHELL; most users who run the tests have another one.
+    let call = minion.program("salt-call").env("SHELL", "/bin/sh");
+    let output = call.args(["--out=json"]).args(split(words)).run()?;
     Ok((output.code, stable(&output.stdout, &[(minion.id(), "MINION")])))
 }
 
