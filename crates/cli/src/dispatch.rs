@@ -15,7 +15,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         match argument.into_string() {
             Ok(word) => words.push(word),
             // Salt decodes such arguments with surrogate escapes. Here ids and options are valid UTF-8 everywhere.
-            Err(argument) => return fail(&format!("the argument {argument:?} is no valid UTF-8"), exit_codes::USAGE),
+            Err(argument) => return fail(&format!("the argument {argument:?} is not valid UTF-8"), exit_codes::USAGE),
         }
     }
     let called =

@@ -21,9 +21,9 @@ pub fn period(value: &Value) -> Result<Duration, String> {
     };
     match seconds {
         Some(seconds) if (0.0..=LONGEST).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => {
-            Err(format!("{value:?} is no span of time: seconds, or numbers with s, m, h or d, as in 90, 10m or 1h30m"))
-        }
+        _ => Err(format!(
+            "{value:?} is not a span of time: seconds, or numbers with s, m, h or d, as in 90, 10m or 1h30m"
+        )),
     }
 }
 

@@ -33,7 +33,7 @@ impl FromStr for FormChoice {
             "auto" => Ok(FormChoice::Auto),
             "bare" => Ok(FormChoice::Always(Form::Bare)),
             "prefixed" => Ok(FormChoice::Always(Form::LengthPrefix)),
-            other => Err(format!("{other:?} is no form of event frames (auto, bare, prefixed)")),
+            other => Err(format!("{other:?} is not a form of event frames (auto, bare, prefixed)")),
         }
     }
 }

@@ -48,7 +48,7 @@ fn variable(name: &str) -> Option<Value> {
 }
 
 fn name_of(key: &Value) -> Result<&str> {
-    key.as_str().filter(|name| !name.is_empty()).ok_or_else(|| Error::invocation(format!("'{key}' is no name")))
+    key.as_str().filter(|name| !name.is_empty()).ok_or_else(|| Error::invocation(format!("'{key}' is not a name")))
 }
 
 /// Returns a variable, or the default.
@@ -135,7 +135,7 @@ fn set_one(key: &Value, val: &Value, false_unsets: bool) -> Value {
     // setenv(3) refuses such names, and a command started with them would fail.
     let usable = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     let Some(name) = key.as_str().filter(|name| usable(name)) else {
-        tracing::error!("'{key}' is no name of an environment variable");
+        tracing::error!("'{key}' is not the name of an environment variable");
         return false.into();
     };
     match val {

@@ -178,7 +178,7 @@ fn get(
     if !value.truthy() || !found.truthy() {
         return Ok(found);
     }
-    let block = found.into_map().ok_or_else(|| Error::Other(format!("'{key}' is no block")))?;
+    let block = found.into_map().ok_or_else(|| Error::Other(format!("'{key}' is not a block")))?;
     Ok(block.get_value(&value).cloned().unwrap_or(false.into()))
 }
 

@@ -361,7 +361,7 @@ impl Addresses {
         for cidr in &self.cidrs {
             let kind = targeting::TargetType::Ipcidr;
             let network = targeting::Compiled::new(&cidr.into(), kind, &targeting::Context::default())
-                .map_err(|error| Error::invocation(format!("'{cidr}' is no network: {error}")))?;
+                .map_err(|error| Error::invocation(format!("'{cidr}' is not a network: {error}")))?;
             if network.matches(&facts) {
                 return Ok(true);
             }

@@ -80,7 +80,7 @@ fn server(options: &Options) -> Result<Server> {
 }
 
 fn read(text: &str, key: &str) -> Result<Value> {
-    loads(text).map_err(|reason| Error::failed(format!("redis: {key} is no JSON: {reason}")))
+    loads(text).map_err(|reason| Error::failed(format!("redis: {key} is not JSON: {reason}")))
 }
 
 impl JobStore for Redis {
@@ -234,7 +234,7 @@ mod tests {
     #[tokio::test]
     async fn invalid_json_is_reported_with_its_key() {
         let error = Redis.load(&served(text("{")).await, "7").await.unwrap_err().to_string();
-        assert!(error.starts_with("redis: load:7 is no JSON: "), "{error}");
+        assert!(error.starts_with("redis: load:7 is not JSON: "), "{error}");
     }
 
     #[test]

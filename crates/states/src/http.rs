@@ -40,7 +40,7 @@ fn query(
 
 fn found(pattern: &Value, text: &str) -> Result<bool> {
     let pattern = Regex::new(&pattern.to_string())
-        .map_err(|error| Error::Other(format!("'{pattern}' is no pattern: {error}")))?;
+        .map_err(|error| Error::Other(format!("'{pattern}' is not a pattern: {error}")))?;
     Ok(pattern.is_match(text))
 }
 

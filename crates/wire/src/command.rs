@@ -135,7 +135,7 @@ commands! {
     JobProgress "saltern_job" Program User;
     /// Ends a held job.
     DropJob "saltern_drop" Program User;
-    /// Lists the masters that this one shares with, and removes them.
+    /// Shows the set of masters that this one shares with (members, decisions, leases, drift), and changes it.
     Sharing "saltern_sharing" Program User;
     /// Returns the master's metrics.
     Status "saltern_status" Program User;

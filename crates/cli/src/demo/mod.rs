@@ -24,8 +24,8 @@ const HELP: &str = "\
 Usage: saltern demo [--keep] [--dir DIR]
 
 Starts two masters (127.0.0.1 and 127.0.0.2) and three minions in a scratch directory, accepts their keys on both
-masters, commands the minions from both, applies a highstate, kills one master, shows the other commanding on, holds a
-job for a dead minion, brings both back, and says how long each took. Everything is stopped and removed in the end.
+masters, commands the minions from both, applies a highstate, kills one master, shows that the other still commands the
+minions, holds a job for a dead minion, brings both back, and says how long each took. Everything is stopped and removed in the end.
 
 Options:
       --keep     stay up afterwards and print how to talk to the masters; Ctrl-C ends it

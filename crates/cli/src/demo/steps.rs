@@ -102,7 +102,7 @@ fn lose_a_master(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
     let pid = cluster.kill_master(0)?;
     let died = Instant::now();
     screen.command(&format!("kill -9 {pid}"))?;
-    screen.say("The second commands on.")?;
+    screen.say("The second master still commands the minions.")?;
     show(cluster, screen, "salt", &cluster.master_dir(1), &["*", "test.ping"])?;
     screen.took("from the death of the first master to the answers of all minions to the second", died.elapsed())
 }

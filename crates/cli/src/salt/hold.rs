@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(wished(&ten, true).unwrap(), Duration::from_secs(600));
         assert_eq!(wished(&map! {}, false).unwrap(), Duration::ZERO);
         let error = wished(&map! { "job_hold" => "soon" }, true).unwrap_err().to_string();
-        assert!(error.starts_with("--hold (option job_hold): 'soon' is no span of time"), "{error}");
+        assert!(error.starts_with("--hold (option job_hold): 'soon' is not a span of time"), "{error}");
         let mut batch = ten;
         batch.insert("batch", "10%");
         assert_eq!(wished(&batch, false).unwrap(), Duration::ZERO);

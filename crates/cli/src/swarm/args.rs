@@ -188,7 +188,7 @@ impl Arguments {
             return Ok((address.to_string(), REQUEST_PORT));
         }
         let Some((host, port)) = text.rsplit_once(':') else { return Ok((text.to_owned(), REQUEST_PORT)) };
-        let port = port.parse().with_context(|| format!("--master {text}: '{port}' is no port"))?;
+        let port = port.parse().with_context(|| format!("--master {text}: '{port}' is not a port"))?;
         if host.is_empty() {
             bail!("--master {text}: there is no host");
         }
@@ -245,7 +245,7 @@ impl Arguments {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
     if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("a number from 0 on is needed".to_owned()) }
 }
 
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(master("10.0.0.1:99"), is("10.0.0.1", 99));
         assert_eq!(master("::1"), is("::1", 4506));
         assert_eq!(master("[::1]:99"), is("::1", 99));
-        assert!(master("salt:x").unwrap_err().contains("'x' is no port"));
+        assert!(master("salt:x").unwrap_err().contains("'x' is not a port"));
         assert!(master(":99").unwrap_err().contains("no host"));
     }
 

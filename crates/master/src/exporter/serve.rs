@@ -109,7 +109,7 @@ async fn answer(shared: &Arc<Shared>, rt: &Rt, mut stream: rt::BoxStream) -> std
         }
         Some(("GET" | "HEAD", _)) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
         Some(_) => ("405 Method Not Allowed", "GET /metrics\n".to_owned()),
-        None => ("400 Bad Request", "this is no request\n".to_owned()),
+        None => ("400 Bad Request", "this is not a request\n".to_owned()),
     };
     let (kind, length) = (Page::CONTENT_TYPE, body.len());
     let head_only = target(&head).is_some_and(|(method, _)| method == "HEAD");

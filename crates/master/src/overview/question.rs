@@ -187,7 +187,7 @@ pub const SEES_MINIONS: &str = "manage.status";
 
 fn jid(load: &Map) -> Result<Jid, Refused> {
     let text = load.get_str("jid").unwrap_or_default();
-    Jid::new(text).map_err(|_| Refused::new(400, "this is no job id"))
+    Jid::new(text).map_err(|_| Refused::new(400, "this is not a job id"))
 }
 
 fn minion(load: &Map) -> Result<MinionId, Refused> {
@@ -198,7 +198,7 @@ fn minion(load: &Map) -> Result<MinionId, Refused> {
 fn drift_kind(name: &str) -> Result<drift::Kind, Refused> {
     drift::Kind::from_name(name).ok_or_else(|| {
         let known = drift::Kind::ALL.map(drift::Kind::name).join(", ");
-        Refused::new(404, format!("{} is not compared: {known} are", value::escape::brief(name, 40)))
+        Refused::new(404, format!("unknown kind {}; the kinds are {known}", value::escape::brief(name, 40)))
     })
 }
 

@@ -120,7 +120,7 @@ impl SetRequest {
 fn drift_kind(name: &str) -> Result<Kind, String> {
     Kind::from_name(name).ok_or_else(|| {
         let known = Kind::ALL.map(Kind::name).join(", ");
-        format!("{name} is not compared: {known} are")
+        format!("unknown kind {name}; the kinds are {known}")
     })
 }
 

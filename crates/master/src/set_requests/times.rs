@@ -60,7 +60,8 @@ pub fn since(value: &Value, now: SystemTime) -> Result<u64, String> {
         return Ok(now_ms.saturating_sub(ago.as_millis() as u64));
     }
     // Eight digits are a date, and fourteen a date with a time, as in a job id.
-    let wrong = || format!("since={text} is no time: 1h, 2d, 2026-11-26, '2026-11-26 03:10' or seconds since 1970 are");
+    let wrong =
+        || format!("since={text} is not a time: 1h, 2d, 2026-11-26, '2026-11-26 03:10' or seconds since 1970 are");
     let is_day = matches!(text.len(), 8 | 14) && text.bytes().all(|byte| byte.is_ascii_digit());
     let milliseconds = match text.parse::<f64>() {
         Ok(seconds) if !is_day => match seconds >= 0.0 && seconds.is_finite() {
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(since(&Value::from(1_795_662_621.5), now), Ok(1_795_662_621_500));
         assert_eq!(read("20261126"), read("2026-11-26"));
         for wrong in ["", "soon", "1y", "2026-13-40", "h", "-", "--1h", "+1h", "-3600", "-2026-11-26", "nan", "inf"] {
-            assert!(read(wrong).is_err_and(|reason| reason.contains("is no time")), "{wrong}");
+            assert!(read(wrong).is_err_and(|reason| reason.contains("is not a time")), "{wrong}");
         }
         assert!(
             read(&shown_at(now + Duration::from_secs(60))).is_err_and(|reason| reason.contains("has not come yet"))

@@ -109,7 +109,7 @@ impl Worker {
         // A member may have signed anything.
         if present.is_some_and(|(_, content)| !files::is_key(content)) {
             self.failed.remove(id);
-            return warn!("a decision about the key of {id} is not obeyed: what it calls a key is none");
+            return warn!("a decision about the key of {id} is not obeyed: it has no valid key");
         }
         let denied = denied.filter(|content| files::is_key(content));
         let Some(key) = Key::new(id.as_str()) else { return };

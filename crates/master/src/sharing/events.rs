@@ -302,7 +302,7 @@ impl Courier {
         let data = marked(data, name, || stamp(self.shared.stores.rt.now()));
         let bus = &self.shared.bus;
         let event = Event::from_source(Source::OtherMaster, event.tag, data, bus.max_size())
-            .map_err(|_| "its tag is no tag")?;
+            .map_err(|_| "its tag is not valid")?;
         bus.publish(&event);
         Ok(())
     }

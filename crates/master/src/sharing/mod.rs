@@ -209,7 +209,7 @@ impl Sharing {
         self.others.links.stop().await;
         // What it began is written.
         if let Err(error) = self.task.await {
-            tracing::error!("sharing did not end well: {error}");
+            tracing::error!("sharing failed: {error}");
         }
     }
 }

@@ -34,7 +34,7 @@ impl KeyWatch {
                 Some(readable) => match readable.readable().await {
                     Ok(mut ready) => ready.clear_ready(),
                     Err(error) => {
-                        tracing::debug!("changes of keys are looked for: {error}");
+                        tracing::debug!("polling the key directories: inotify failed: {error}");
                         self.readable = None;
                     }
                 },

@@ -83,7 +83,7 @@ async fn options_that_differ_are_named_on_both_masters() {
     assert_eq!(differs(&one, "master_key").await, map! { "master key" => map! { "m2" => "differs" } });
     assert_eq!(differs(&one, "version").await, Map::new());
     let refused = ask(&one, map! { "what" => "drift", "kind" => "color" }).await;
-    assert!(refused.to_string().contains("color is not compared: files, pillar, git,"), "{refused:?}");
+    assert!(refused.to_string().contains("unknown kind color; the kinds are files, pillar, git,"), "{refused:?}");
     two.stop().await;
     let found = drift(&one, Some("acl")).await;
     assert_eq!(found.get("not_compared"), Some(&list!["m2"]), "a master that is away is not the same by that");

@@ -63,7 +63,7 @@ impl Settings {
         let seconds = self.timeout.as_f64().or_else(|| self.timeout.to_string().parse().ok());
         let wait = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
         let wait =
-            wait.ok_or_else(|| Error::invocation(format!("timeout {} is no number of seconds", self.timeout)))?;
+            wait.ok_or_else(|| Error::invocation(format!("timeout {} is not a number of seconds", self.timeout)))?;
         // A socket of Python with a timeout of 0 does not wait at all, so Salt never gets an answer either.
         if wait.is_zero() {
             return Ok(None);

@@ -132,7 +132,7 @@ impl Encoding {
     /// # Errors
     /// For bytes that are not text in this encoding.
     pub fn decode(self, bytes: &[u8]) -> Result<String> {
-        let wrong = || Error::Other("the content is no text in the given encoding".to_owned());
+        let wrong = || Error::Other("the content is not text in the given encoding".to_owned());
         match self {
             Encoding::Utf8 { mark } => {
                 let text = std::str::from_utf8(bytes).map_err(|_| wrong())?;

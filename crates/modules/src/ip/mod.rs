@@ -36,7 +36,7 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
 fn check_name(name: &str) -> Result<()> {
     // A slash would lead out of the directory, and white space would begin a new word in the file.
     let fits = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == '/' || c == '\0');
-    if fits { Ok(()) } else { Err(Error::execution(format!("{name:?} is no name of an interface"))) }
+    if fits { Ok(()) } else { Err(Error::execution(format!("{name:?} is not the name of an interface"))) }
 }
 
 /// Brings an interface up or down, unless its kind follows another interface.

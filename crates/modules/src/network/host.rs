@@ -106,7 +106,7 @@ pub fn mod_hostname(ctx: &Context, hostname: Value) -> Result<bool> {
     let hostname = hostname.to_string();
     // The name goes to a program and into files that the system reads at boot.
     if hostname.is_empty() || super::probes::sanitized(&hostname) != hostname {
-        return Err(Error::execution(format!("{hostname:?} is no name of a machine")));
+        return Err(Error::execution(format!("{hostname:?} is not the name of a machine")));
     }
     let old = match util::which("hostnamectl") {
         Some(_) => {

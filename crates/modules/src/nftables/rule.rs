@@ -34,9 +34,9 @@ impl Rule {
             Value::List(ports) => ports.iter().map(Value::to_string).collect(),
             other => other.to_string().split(',').map(str::to_owned).collect(),
         };
-        let ports = texts
-            .iter()
-            .map(|port| port.trim().parse::<u32>().map_err(|_| Error::Other(format!("'{port}' of {name} is no port"))));
+        let ports = texts.iter().map(|port| {
+            port.trim().parse::<u32>().map_err(|_| Error::Other(format!("'{port}' of {name} is not a port")))
+        });
         let mut ports: Vec<u32> = ports.collect::<Result<_>>()?;
         // Highest first: Salt builds the rule this way, and it is compared as text later.
         ports.sort_unstable_by(|a, b| b.cmp(a));

@@ -90,7 +90,7 @@ impl Reader<'_> {
             return Ok(false);
         }
         let Some((key, value)) = bare.split_once(['=', ':']) else {
-            return Err(self.wrong(place, &format!("'{bare}' is no setting")));
+            return Err(self.wrong(place, &format!("'{bare}' is not a setting")));
         };
         let key = key.trim().to_lowercase();
         let strict = self.strict;

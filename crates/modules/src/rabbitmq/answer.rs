@@ -57,8 +57,8 @@ pub(super) fn keyed(json: &str, key: &str) -> Result<Map> {
     let strange = |what: String| Error::Other(format!("rabbitmqctl printed no list of permissions: {what}"));
     let listed: Value = serde_json::from_str(json).map_err(|error| strange(error.to_string()))?;
     let mut found = Map::new();
-    for entry in listed.into_list().ok_or_else(|| strange("it is no list".into()))? {
-        let mut entry = entry.into_map().ok_or_else(|| strange("an entry is no object".into()))?;
+    for entry in listed.into_list().ok_or_else(|| strange("it is not a list".into()))? {
+        let mut entry = entry.into_map().ok_or_else(|| strange("an entry is not an object".into()))?;
         let name = entry.remove(key).ok_or_else(|| strange(format!("an entry without {key}")))?;
         found.insert(name, entry);
     }

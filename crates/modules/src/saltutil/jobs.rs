@@ -92,7 +92,7 @@ fn waiting(cachedir: &Path, jid: &str) -> Option<Map> {
 pub fn find_cached_job(ctx: &Context, jid: String) -> Result<Value> {
     // The jid comes from the caller and becomes a path.
     if jid.contains('/') || jid.starts_with('.') {
-        return Err(Error::invocation(format!("'{jid}' is no job id")));
+        return Err(Error::invocation(format!("'{jid}' is not a job id")));
     }
     let folder = Path::new(ctx.cachedir()).join("minion_jobs").join(&jid);
     if !folder.is_dir() {

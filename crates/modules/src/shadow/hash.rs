@@ -65,7 +65,7 @@ fn rounds(salt: &str) -> Result<(Option<u32>, &str)> {
     let Some((number, rest)) = salt.strip_prefix("rounds=").and_then(|rest| rest.split_once('$')) else {
         return Ok((None, salt));
     };
-    let wrong = |_| Error::invocation(format!("crypt_salt: rounds={number} is no number of rounds"));
+    let wrong = |_| Error::invocation(format!("crypt_salt: rounds={number} is not a number of rounds"));
     Ok((Some(number.parse().map_err(wrong)?), rest))
 }
 

@@ -86,11 +86,11 @@ impl Package {
         let json = |name: &str| read_json(&folder.path().join(name), path, name);
         let lows = match json("lowstate.json")? {
             Some(Value::List(lows)) => lows,
-            Some(_) => return Err(Error::execution(format!("lowstate.json in {path} is no list"))),
+            Some(_) => return Err(Error::execution(format!("lowstate.json in {path} is not a list"))),
             None => return Err(Error::execution(format!("{path} has no lowstate.json"))),
         };
         let (pillar, grains) = (json("pillar.json")?, json("roster_grains.json")?);
-        let no_map = |name: &str| Error::execution(format!("{name} in {path} is no dictionary"));
+        let no_map = |name: &str| Error::execution(format!("{name} in {path} is not a dictionary"));
         if pillar.as_ref().is_some_and(|pillar| pillar.as_map().is_none()) {
             return Err(no_map("pillar.json"));
         }
@@ -137,7 +137,7 @@ fn read_json(path: &Path, package: &str, name: &str) -> Result<Option<Value>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::execution(format!("{name} in {package} cannot be read: {error}"))),
     };
-    let wrong = |error| Error::execution(format!("{name} in {package} is no JSON: {error}"));
+    let wrong = |error| Error::execution(format!("{name} in {package} is not JSON: {error}"));
     python::json::loads(&text).map(Some).map_err(wrong)
 }
 
@@ -220,9 +220,9 @@ mod tests {
         let cases = [
             (vec![("lowstate.json", LOW)], Some("0123"), "not 0123"),
             (vec![("pillar.json", "{}")], None, "has no lowstate.json"),
-            (vec![("lowstate.json", "{")], None, "is no JSON"),
-            (vec![("lowstate.json", "{}")], None, "is no list"),
-            (vec![("lowstate.json", LOW), ("pillar.json", "[]")], None, "is no dictionary"),
+            (vec![("lowstate.json", "{")], None, "is not JSON"),
+            (vec![("lowstate.json", "{}")], None, "is not a list"),
+            (vec![("lowstate.json", LOW), ("pillar.json", "[]")], None, "is not a dictionary"),
             // A member must not be able to write anywhere but below the temporary directory.
             (vec![("../lowstate.json", LOW)], None, "would lie outside"),
         ];

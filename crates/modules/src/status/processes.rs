@@ -81,7 +81,7 @@ pub(super) fn parse_procs(lines: &[String]) -> Map {
 ///     salt '*' status.pid 'sshd'
 #[function]
 pub(super) fn pid(ctx: &Context, sig: String) -> Result<String> {
-    let pattern = Regex::new(&sig).map_err(|error| Error::invocation(format!("'{sig}' is no pattern: {error}")))?;
+    let pattern = Regex::new(&sig).map_err(|error| Error::invocation(format!("'{sig}' is not a pattern: {error}")))?;
     let me = std::process::id().to_string();
     Ok(matching_pids(&process_lines(ctx)?, &pattern, &me).join("\n"))
 }

@@ -183,7 +183,7 @@ pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
     let include_expired = argument(args, "include_expired").is_some();
     let mut revoked = Vec::new();
     for entry in args.get("revoked").and_then(Value::as_list).unwrap_or_default() {
-        let entry = entry.as_map().ok_or_else(|| Error::invocation(format!("{entry} is no revoked certificate")))?;
+        let entry = entry.as_map().ok_or_else(|| Error::invocation(format!("{entry} is not a revoked certificate")))?;
         revoked.extend(revocation(entry, include_expired)?);
     }
     let mut extensions = Vec::new();

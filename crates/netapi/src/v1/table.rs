@@ -134,7 +134,7 @@ pub fn find(method: &Method, path: &str) -> Result<Found, Failure> {
         others.push(route.method);
     }
     match others.is_empty() {
-        true => Err(Failure::new(404, "Nothing has this path")),
+        true => Err(Failure::new(404, "There is nothing at this path")),
         false => Err(Failure::new(405, format!("This path has only: {}", others.join(", ")))),
     }
 }

@@ -82,7 +82,7 @@ fn is_formatted(query: Option<&str>) -> Result<bool, Failure> {
         match &*name {
             "format_events" => formatted = true,
             _ => {
-                return Err(Failure::bad_request("The only parameter is format_events: a token belongs into a header"));
+                return Err(Failure::bad_request("The only parameter is format_events: a token belongs in a header"));
             }
         }
     }

@@ -99,7 +99,7 @@ fn judge(keys: &[Entries<'_>], call: &Call, checker: &Checker) -> (bool, String)
         }
     }
     let function = &call.function;
-    (false, nearly.unwrap_or_else(|| format!("no entry means {function}")))
+    (false, nearly.unwrap_or_else(|| format!("no entry grants {function}")))
 }
 
 /// What an entry says about a call.

@@ -222,7 +222,8 @@ mod tests {
         );
         assert!(ask("fred", &[], None, "cmd.run", one("rm"), "*").contains("of 'fred' demands other arguments"));
         assert!(
-            ask("fred", &[], None, "service.restart", vec![], "*").starts_with("False: no entry means service.restart")
+            ask("fred", &[], None, "service.restart", vec![], "*")
+                .starts_with("False: no entry grants service.restart")
         );
         let granted = "True: granted by the entry 'service.*' of 'ops%'";
         assert_eq!(ask("fred", &["ops"], None, "service.restart", vec![], "*"), granted);
@@ -241,7 +242,7 @@ mod tests {
         let (runner, wheel) = (Some(Form::Runner), Some(Form::Wheel));
         let ask = |form, function, arguments| ask("fred", &[], form, function, arguments, "*");
         assert_eq!(ask(runner, "jobs.active", vec![]), "True: granted by the entry '@jobs' of 'fred'");
-        assert!(ask(runner, "test.ping", vec![]).starts_with("False: no entry means test.ping"));
+        assert!(ask(runner, "test.ping", vec![]).starts_with("False: no entry grants test.ping"));
         assert!(ask(wheel, "key.accept", vec!["web1".into()]).starts_with("True"));
         assert!(ask(wheel, "key.accept", vec!["*".into()]).contains("of 'fred' demands other arguments"));
         assert!(ask(wheel, "key", vec![]).contains("module.function"));

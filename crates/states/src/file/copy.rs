@@ -140,7 +140,7 @@ fn copy_tree(from: &Path, to: &Path, level: usize) -> std::io::Result<()> {
             fs::File::options().write(true).open(&to)?.set_modified(meta.modified()?)?;
         } else {
             // Opening a named pipe would block until someone writes to it.
-            return Err(std::io::Error::other(format!("{} is no file, directory or link", from.display())));
+            return Err(std::io::Error::other(format!("{} is not a file, directory or link", from.display())));
         }
     }
     // The directory's mode is set after its contents are copied, since it may forbid writing.

@@ -41,7 +41,7 @@ impl Options {
                 Value::Map(map) if map.len() == 1 => all.update(map.clone()),
                 Value::Str(name) => drop(all.insert(name.as_str(), Value::Null)),
                 other => {
-                    tracing::error!("{other} is no option of a serializer, all options are left out");
+                    tracing::error!("{other} is not an option of a serializer, all options are left out");
                     all.clear();
                     break;
                 }

@@ -20,7 +20,7 @@ pub static MODULE: Module = Module::new(
 /// The name with colons where it has the delimiter, which is a pattern.
 fn with_colons(name: &str, delimiter: &str) -> Result<String> {
     let pattern = Regex::new(delimiter)
-        .map_err(|error| Error::Other(format!("the delimiter '{delimiter}' is no pattern: {error}")))?;
+        .map_err(|error| Error::Other(format!("the delimiter '{delimiter}' is not a pattern: {error}")))?;
     Ok(pattern.replace_all(name, ":").into_owned())
 }
 

@@ -161,7 +161,7 @@ fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &[Value
     let mut ret = Ret { result: None, ..Ret::new(name) };
     let (mut done, mut comments, mut file) = (Vec::new(), Vec::new(), None);
     for rule in rules {
-        let mut rule = rule.as_map().cloned().ok_or_else(|| Error::Other(format!("{rule} is no rule")))?;
+        let mut rule = rule.as_map().cloned().ok_or_else(|| Error::Other(format!("{rule} is not a rule")))?;
         // A chunk may itself have been joined before; its list must not be set again.
         rule.remove("rules");
         if let Some(wanted) = file_to_save(&rule) {

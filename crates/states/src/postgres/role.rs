@@ -119,7 +119,7 @@ impl Wish {
         let query = format!("SELECT '{text}'::timestamp(0) as dt;");
         let rows = call(ctx, "postgres.psql_query", args![query], db.clone())?;
         let row = rows.as_list().and_then(<[Value]>::first);
-        let row = row.ok_or_else(|| Error::execution(format!("'{}' is no time to the server", self.valid_until)))?;
+        let row = row.ok_or_else(|| Error::execution(format!("'{}' is not a time to the server", self.valid_until)))?;
         let text = row.get("dt").map(Value::to_string).unwrap_or_default();
         Ok(if text.starts_with(|c: char| c.is_ascii_digit()) { text } else { String::new() })
     }

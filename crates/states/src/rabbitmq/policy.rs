@@ -38,7 +38,7 @@ impl Wish {
         let priority = is("priority").to_string();
         let number = priority.trim().parse::<i64>();
         let number =
-            number.map_err(|_| Error::Other(format!("the policy has a priority that is no number: {priority}")))?;
+            number.map_err(|_| Error::Other(format!("the policy has a priority that is not a number: {priority}")))?;
         if !equal(&number.into(), &self.priority) {
             found.push("Priority");
         }
@@ -50,10 +50,10 @@ impl Wish {
 fn read(definition: &Value) -> Result<Value> {
     match definition {
         Value::Str(text) if !text.is_empty() => serde_json::from_str(text)
-            .map_err(|error| Error::Other(format!("the definition of a policy is no JSON: {text}: {error}"))),
+            .map_err(|error| Error::Other(format!("the definition of a policy is not JSON: {text}: {error}"))),
         Value::Map(_) => Ok(definition.clone()),
         nothing if !nothing.truthy() => Ok("".into()),
-        other => Err(Error::Other(format!("the definition of a policy is no JSON: {other}"))),
+        other => Err(Error::Other(format!("the definition of a policy is not JSON: {other}"))),
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(wish("queues", r#"{"max-length": 1}"#.into()), Ok(vec![]));
         assert_eq!(wish("", map! { "max-length" => 1 }.into()), Ok(vec![]));
         assert_eq!(wish("all", map! { "max-length" => 2 }.into()), Ok(vec!["Definition", "Applyto"]));
-        assert!(wish("", "odd".into()).unwrap_err().starts_with("the definition of a policy is no JSON: odd"));
-        assert!(wish("", 5.into()).unwrap_err().ends_with("no JSON: 5"));
+        assert!(wish("", "odd".into()).unwrap_err().starts_with("the definition of a policy is not JSON: odd"));
+        assert!(wish("", 5.into()).unwrap_err().ends_with("not JSON: 5"));
     }
 }

@@ -89,7 +89,7 @@ fn parameters(uri: &Value, wishes: &Map) -> Map {
 fn definition(name: &str, text: &Value) -> Result<Map> {
     let read: std::result::Result<Value, _> = serde_json::from_str(&text.to_string());
     let read = read.ok().and_then(Value::into_map);
-    read.ok_or_else(|| Error::Other(format!("the definition of the upstream {name} is no object in JSON")))
+    read.ok_or_else(|| Error::Other(format!("the definition of the upstream {name} is not an object in JSON")))
 }
 
 /// Makes sure that there is no upstream of this name.

@@ -11,7 +11,10 @@ impl Worker {
     pub(super) fn forget_voters(&mut self, user: Option<String>) -> Result<Map, String> {
         let (voters, linked) = (self.once.leases.voters(), self.once.leases.linked_voters());
         if voters.is_empty() {
-            return Err(format!("there is no list of voters: {}", self.once_in_words()));
+            let now = self.once_in_words();
+            return Err(format!(
+                "there is no list of voters to forget: fewer than three masters do not vote (now: {now})"
+            ));
         }
         if linked >= voters.majority() {
             return Err(format!(

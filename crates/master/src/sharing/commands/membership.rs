@@ -60,7 +60,7 @@ impl Worker {
         match self.members.all().get(&node) {
             Some((_, State::Accepted)) => Ok(map! {
                 "accepted" => name.as_str(), "node" => format!("{node:?}"), "fingerprint" => one.newcomer.fingerprint(),
-                "next" => format!("on {name}: salt-run saltern.accept {}", self.settings.name),
+                "next" => format!("on {name}, unless it is done: salt-run saltern.accept {}", self.settings.name),
             }),
             _ => Err(format!("{name} could not be accepted: see the log of the master")),
         }

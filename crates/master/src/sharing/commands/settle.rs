@@ -89,7 +89,7 @@ impl Worker {
         };
         match state == State::Deleted || files::is_key(&content) {
             true => Ok(content),
-            false => Err(format!("what members know of {id} is no public key: it can only be deleted")),
+            false => Err(format!("what members know of {id} is not a public key: it can only be deleted")),
         }
     }
 

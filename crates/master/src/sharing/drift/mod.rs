@@ -21,7 +21,7 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 use value::{Map, Value, map};
 
 use super::SetLinks;
@@ -344,7 +344,7 @@ impl Drift {
                 let (names, name) = (self.called(&members), kind.name());
                 let (list, since) = (names.join(", "), times::shown(since));
                 let command = format!("salt-run saltern.drift {name}");
-                warn!("{name} differs on {list} since {since}: '{command}' shows what");
+                warn!("the {name} of this master and of {list} differ since {since}: '{command}' shows what");
                 self.inbox.locked().insert(name, format!("differs on {list} since {since}: {command}"));
                 self.shared.metrics.drift.set(name, members.len());
                 let data = map! { "kind" => name, "members" => names, "since" => since, "show" => command };
@@ -352,7 +352,8 @@ impl Drift {
             }
             DriftReport::Over(kind) => {
                 let name = kind.name();
-                info!("{name} is the same on all masters again");
+                // At the level of the loss, so that who reads of one reads of its end.
+                warn!("the {name} of all masters are the same again");
                 self.inbox.locked().remove(name);
                 self.shared.metrics.drift.set(name, 0);
                 self.shared.fire(format!("saltern/drift/{name}/over"), map! { "kind" => name });

@@ -145,7 +145,7 @@ impl Drift {
             Ok(None) => return,
             Err(error) => {
                 let called = self.links.members.called(from);
-                return self.warn(&format!("the master {called} asks something of which {error}"));
+                return self.warn(&format!("the master {called} sent an invalid question: {error}"));
             }
         };
         let asked = Asked { from, number: ask.number, question, since: now };
@@ -241,7 +241,7 @@ impl Drift {
             Ok(listing) => member.descent.take(listing),
             Err(error) => {
                 let called = self.links.members.called(from);
-                self.warn(&format!("the master {called} sent an answer of which {error}"));
+                self.warn(&format!("the master {called} sent an invalid answer: {error}"));
                 self.searches.running[at].silent.insert(from);
                 return;
             }

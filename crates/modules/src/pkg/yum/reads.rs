@@ -139,7 +139,7 @@ pub(crate) fn downloaded(ctx: &Context, folder: &Path) -> Result<Map> {
     for path in files_below(folder)? {
         let text = path.to_string_lossy().into_owned();
         let Some(info) = lowpkg::info_of_file(ctx, &text)? else {
-            tracing::warn!("{text} is no package");
+            tracing::warn!("{text} is not a package");
             continue;
         };
         let meta = path.metadata()?;

@@ -75,8 +75,9 @@ fn list_repos(ctx: &Context, #[default(Value::Null)] basedir: Value, kwargs: KwA
 /// The name in files of a project in the build service COPR.
 fn named(repo: &str) -> Result<String> {
     let Some(project) = repo.strip_prefix("copr:") else { return Ok(repo.to_owned()) };
-    let (owner, name) =
-        project.split_once('/').ok_or_else(|| Error::invocation(format!("'{repo}' is no copr:<owner>/<project>")))?;
+    let (owner, name) = project
+        .split_once('/')
+        .ok_or_else(|| Error::invocation(format!("'{repo}' is not a copr:<owner>/<project>")))?;
     // This is the name that dnf's plug-in gives the section.
     Ok(format!("copr:copr.fedorainfracloud.org:{owner}:{name}"))
 }

@@ -148,7 +148,7 @@ fn tell(ctx: &Context, data: Map, tag: &str) -> Result<()> {
 /// When it is none.
 pub fn parsed(text: &str) -> Result<roxmltree::Document<'_>> {
     roxmltree::Document::parse(text.trim())
-        .map_err(|error| Error::execution(format!("the answer of zypper is no XML: {error}")))
+        .map_err(|error| Error::execution(format!("the answer of zypper is not XML: {error}")))
 }
 
 /// The attributes of an element.
