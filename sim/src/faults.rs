@@ -37,6 +37,9 @@ pub enum Fault {
 /// The kinds of faults that hit any cluster.
 const COMMON: u64 = 12;
 
+/// The seconds of a day.
+const DAY: i64 = 86_400;
+
 fn any(cluster: &Cluster, names: Vec<String>) -> String {
     names[cluster.sim.below(names.len() as u64) as usize].clone()
 }
@@ -63,7 +66,7 @@ impl Fault {
         let below = |bound| cluster.sim.below(bound);
         let (master, other) = any_pair(cluster);
         // The seeds of masters that do not share were kept when there were no others.
-        let kinds = if cluster.plan.sharing { COMMON + 1 } else { COMMON };
+        let kinds = if cluster.plan.sharing { COMMON + 2 } else { COMMON };
         match below(kinds) {
             0 => Fault::Partition(master, other),
             1 if below(2) == 0 => Fault::OneWay(master, other),
@@ -78,7 +81,8 @@ impl Fault {
             9 => Fault::DiskFull(any_host(cluster)),
             10 => Fault::Rotate(master),
             11 => Fault::Clock(any_host(cluster), [-3600, -60, 60, 3600][below(4) as usize]),
-            _ => Fault::KeysWiped(master),
+            12 => Fault::KeysWiped(master),
+            _ => Fault::Clock(any(cluster, cluster.members()), [-2 * DAY, 2 * DAY][below(2) as usize]),
         }
     }
 

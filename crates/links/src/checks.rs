@@ -169,11 +169,17 @@ pub(crate) struct Facts<'a> {
     pub named: Option<Node>,
     /// The hosts of the peer and of another one that is linked with the same member key.
     pub copied: Option<[IpAddr; 2]>,
-    /// Milliseconds since 1970.
-    pub now: u64,
 }
 
-/// Decides about a `hello`.
+/// Decides about the time in a `hello`. `now` is the time by which this member goes, in milliseconds since 1970.
+pub(crate) fn judge_time(hello: &Hello, now: u64) -> Result<(), Refusal> {
+    match hello.now.saturating_sub(now) {
+        0..=MAX_AHEAD => Ok(()),
+        ahead => Err(Refusal::Clock { name: hello.name.clone(), days: ahead / MAX_AHEAD }),
+    }
+}
+
+/// Decides about a `hello`, but for the time in it.
 pub(crate) fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
     let name = hello.name.clone();
     if hello.cluster_id != facts.cluster_id {
@@ -185,10 +191,6 @@ pub(crate) fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
     }
     if facts.standing == Standing::Removed {
         return Err(Refusal::Removed { name });
-    }
-    let ahead = hello.now.saturating_sub(facts.now);
-    if ahead > MAX_AHEAD {
-        return Err(Refusal::Clock { name, days: ahead / MAX_AHEAD });
     }
     if let Some(hosts) = facts.copied {
         return Err(Refusal::Copied { name, hosts });
@@ -207,8 +209,7 @@ mod tests {
 
     fn facts() -> Facts<'static> {
         let standing = Standing::Stranger;
-        let (named, copied, now) = (None, None, hello().now);
-        Facts { cluster_id: "prod", own_name: "m1", node: Node([2; 8]), standing, named, copied, now }
+        Facts { cluster_id: "prod", own_name: "m1", node: Node([2; 8]), standing, named: None, copied: None }
     }
 
     #[test]
@@ -220,7 +221,8 @@ mod tests {
         let later = Hello { format: 9, oldest_format: 5, ..hello() };
         assert_eq!(words(&later, &facts()), "format 9 is not understood by format 1");
         let ahead = Hello { now: hello().now + 3652 * MAX_AHEAD, ..hello() };
-        assert_eq!(words(&ahead, &facts()), "the clock of \"m2\" is 3,652 days ahead");
+        let refused = judge_time(&ahead, hello().now).unwrap_err();
+        assert_eq!(refused.to_string(), "the clock of \"m2\" is 3,652 days ahead");
         let removed = Facts { standing: Standing::Removed, ..facts() };
         assert!(words(&hello(), &removed).starts_with("\"m2\" was removed from the set"));
         let named = Facts { named: Some(Node([3; 8])), ..facts() };
@@ -258,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_clock_up_to_a_day_ahead_is_followed_and_one_behind_is_no_reason() {
-        let at = |now| judge(&Hello { now, ..hello() }, &facts());
+        let at = |now| judge_time(&Hello { now, ..hello() }, hello().now);
         assert_eq!(at(hello().now + MAX_AHEAD), Ok(()));
         assert_eq!(at(0), Ok(()));
     }

@@ -96,13 +96,15 @@ impl Reader<'_> {
             }
             Frame::Ping { number, now, linked, report, steady } => {
                 let (ours, our_steady) = (unix_millis(self.hub), self.hub.steady());
-                self.health(|health| {
+                let wall = self.health(|health| {
                     if let Some(theirs) = steady {
                         health.ahead.note(theirs, our_steady, Instant::now());
                     }
-                    let way = health.rtt.unwrap_or_default().as_millis() as i64 / 2;
-                    health.clock = Some((now as i64).saturating_add(way).saturating_sub(ours as i64));
+                    let wall = now.saturating_add(health.rtt.unwrap_or_default().as_millis() as u64 / 2);
+                    health.clock = Some((wall as i64).saturating_sub(ours as i64));
+                    wall
                 });
+                self.hub.members.heard_wall(node, wall);
                 self.hub.reported(node, report);
                 if self.linked.as_ref() != Some(&linked) {
                     self.hub.inbox.linked(node, self.link.id, linked.clone());
@@ -127,8 +129,8 @@ impl Reader<'_> {
         None
     }
 
-    fn health(&self, change: impl FnOnce(&mut crate::hub::Health)) {
-        change(&mut self.link.health.lock().unwrap_or_else(PoisonError::into_inner));
+    fn health<T>(&self, change: impl FnOnce(&mut crate::hub::Health) -> T) -> T {
+        change(&mut self.link.health.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

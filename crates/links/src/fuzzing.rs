@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::checks::{Facts, judge};
+use crate::checks::{Facts, judge, judge_time};
 use crate::frame::FrameReader;
 use crate::kind::Frame;
 use crate::members::Standing;
@@ -46,10 +46,9 @@ pub fn survives(packed: &Bytes) -> bool {
     let Ok(Some(frame)) = Frame::decode(packed) else { return true };
     if let Frame::Hello(hello) = &frame {
         let (node, standing) = (share::Node([1; 8]), Standing::Stranger);
-        let (named, copied, now) = (None, None, 1_577_836_800_000);
-        let facts = Facts { cluster_id: "prod", own_name: "m1", node, standing, named, copied, now };
+        let facts = Facts { cluster_id: "prod", own_name: "m1", node, standing, named: None, copied: None };
         // The words for a refusal are made of what the stranger has sent.
-        if let Err(refusal) = judge(hello, &facts) {
+        if let Err(refusal) = judge(hello, &facts).and_then(|()| judge_time(hello, 1_577_836_800_000)) {
             let refused = Frame::Refused { reason: refusal.to_string(), word: refusal.word().to_owned() };
             return matches!(Frame::decode(&refused.encode()), Ok(Some(Frame::Refused { .. }))) && same(&frame);
         }

@@ -7,7 +7,7 @@ use crypto::MEMBER_KEY_LEN;
 use rt::Connection;
 use share::{Lane, Node};
 
-use crate::checks::{Facts, Refusal, judge};
+use crate::checks::{Facts, Refusal, judge, judge_time};
 use crate::failed::Failed;
 use crate::first_bytes::{Peeked, peek};
 use crate::frame::FrameReader;
@@ -140,9 +140,13 @@ async fn introduce(hub: &Hub, met: &mut Met, peer: &Peer, theirs: Hello) -> Resu
         standing,
         named: hub.members.named(&theirs.name),
         copied: hub.twin(peer.node, theirs.boot).map(|other| [peer.address.ip(), other]),
-        now: now(hub),
     };
     judge(&theirs, &facts).map_err(Failed::Refuse)?;
+    // TLS has proven the key of a member. What a stranger says of the time counts only after its proof.
+    if standing == Standing::Member {
+        hub.members.heard_time(peer.node, theirs.now);
+    }
+    judge_time(&theirs, now(hub)).map_err(Failed::Refuse)?;
     own.lane = if peer.dialled { own.lane } else { theirs.lane };
     if !peer.dialled {
         met.send(&Frame::Hello(own.clone())).await?;
@@ -153,6 +157,7 @@ async fn introduce(hub: &Hub, met: &mut Met, peer: &Peer, theirs: Hello) -> Resu
     if standing == Standing::Stranger {
         let refused = |reason| Failed::Refuse(Refusal::Admission { name: theirs.name.clone(), reason });
         hub.members.admit(&newcomer(hub, peer, &theirs)).map_err(refused)?;
+        hub.members.heard_time(peer.node, theirs.now);
     }
     met.hello = Hello { lane: own.lane, ..theirs };
     Ok(())
@@ -222,8 +227,9 @@ fn seen_at(peer: &Peer, hello: &Hello, default: u16) -> String {
     SocketAddr::new(peer.address.ip(), port).to_string()
 }
 
+/// Returns the time by which this member goes, in milliseconds since 1970.
 fn now(hub: &Hub) -> u64 {
-    hub.rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    hub.members.present(hub.rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
 }
 
 /// Returns whether this member believes the peer without a proof.

@@ -82,6 +82,17 @@ pub trait Members: Send + Sync {
     /// when it begins to wait; `Links::waiting` returns all that do.
     fn waits(&self, _newcomer: &Newcomer) {}
 
+    /// Returns the time by which this member goes when the wall clock of its host says this, in milliseconds since 1970.
+    fn present(&self, wall: u64) -> u64 {
+        wall
+    }
+
+    /// Takes note of the time by which a member goes, in milliseconds since 1970. Called when it has proven that it is one.
+    fn heard_time(&self, _node: Node, _theirs: u64) {}
+
+    /// Takes note of the wall clock of the host of a linked member, in milliseconds since 1970.
+    fn heard_wall(&self, _node: Node, _theirs: u64) {}
+
     /// Returns what a peer is told about this member.
     fn self_report(&self, _peer: Node) -> SelfReport {
         SelfReport::default()

@@ -84,6 +84,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         fleet_memory: Default::default(),
         sharing: Default::default(),
         others: Default::default(),
+        clock: Default::default(),
         outgoing,
         jids: Mutex::default(),
         stores: stores.clone(),

@@ -50,6 +50,8 @@ pub struct Shared {
     pub(crate) sharing: std::sync::OnceLock<crate::set_requests::SetHandle>,
     /// The other masters of that set and their minions, once it has started.
     pub(crate) others: std::sync::OnceLock<Arc<dyn OtherMasters>>,
+    /// The time by which it goes in that set, once it has started to share.
+    pub(crate) clock: std::sync::OnceLock<Arc<crate::sharing::clock::Clock>>,
     /// What it wrote to its job cache and its data cache and shares with other masters; `None` if it shares nothing.
     pub(crate) outgoing: Option<crate::outgoing::Outgoing>,
     /// The source of job ids, which returns each id once.
@@ -57,9 +59,14 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Returns the time by which this master goes: that of its set, or else of its host.
+    pub fn now(&self) -> std::time::SystemTime {
+        self.clock.get().map_or_else(|| self.stores.rt.now(), |clock| clock.now())
+    }
+
     /// Returns a new job id. With `unique_jid`, the process id is part of it.
     pub fn new_jid(&self) -> Jid {
-        let now = self.stores.rt.now();
+        let now = self.now();
         let mut jids = self.jids.lock().unwrap_or_else(PoisonError::into_inner);
         let process = self.stores.config.jobs.unique_jid.then(std::process::id);
         jids.next(now, process)

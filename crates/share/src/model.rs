@@ -4,6 +4,7 @@
 //! [`Model::tick`]. Each returns [`Action`]s, in order. Nothing here waits, and a lost message is repaired by comparing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use crypto::MemberKey;
@@ -34,7 +35,7 @@ use members::Members;
 use outbox::Outbox;
 use peer::Peer;
 use staged::Staged;
-use wall::WallClock;
+pub use wall::{SetClock, SetTime};
 
 /// The time, from two clocks of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,9 @@ pub struct Model<R> {
     key: MemberKey,
     settings: Settings,
     clock: HybridClock,
-    wall: WallClock,
+    wall: Arc<SetClock>,
+    /// The latest time that it may be, by the wall clock.
+    latest: u64,
     records: R,
     /// What will be stored in one step.
     staged: Staged,
@@ -120,7 +123,8 @@ impl<R: Records> Model<R> {
             key,
             settings,
             clock: HybridClock::new(node, last),
-            wall: WallClock::default(),
+            wall: Arc::new(SetClock::new(last >> 16)),
+            latest: 0,
             records,
             staged: Staged::default(),
             members,
@@ -140,6 +144,7 @@ impl<R: Records> Model<R> {
 
     /// Begins again with what is stored, after something failed and may be half done.
     pub fn restart(&mut self, now: Moment) -> Vec<Action> {
+        let now = self.read_clock(now);
         self.staged = Staged::default();
         self.members = Members::load(&self.records);
         self.live_keys = live_keys(&self.records);
@@ -154,6 +159,11 @@ impl<R: Records> Model<R> {
     /// Returns the node of this member.
     pub fn node(&self) -> Node {
         self.node
+    }
+
+    /// Returns the clock by which this member goes.
+    pub fn clock(&self) -> Arc<SetClock> {
+        self.wall.clone()
     }
 
     /// Returns the records.
@@ -181,7 +191,7 @@ impl<R: Records> Model<R> {
 
     /// Takes what a carrier reports.
     pub fn hear(&mut self, incoming: Incoming, now: Moment) -> Vec<Action> {
-        self.read_clock(now);
+        let now = self.read_clock(now);
         let mut actions = Vec::new();
         match incoming {
             Incoming::Up(node) => self.up(node, now, &mut actions),
@@ -202,7 +212,7 @@ impl<R: Records> Model<R> {
 
     /// Does what is due. Call it at [`Model::next_tick`] or later.
     pub fn tick(&mut self, now: Moment) -> Vec<Action> {
-        self.read_clock(now);
+        let now = self.read_clock(now);
         let mut actions = Vec::new();
         self.flush_outbox(now, &mut actions);
         self.announce(now, &mut actions);
@@ -311,15 +321,18 @@ impl<R: Records> Model<R> {
         }
     }
 
-    fn read_clock(&mut self, now: Moment) {
-        let wall = self.wall.read(now);
-        self.began.get_or_insert(wall);
+    /// Returns the moment with the time by which this member goes.
+    fn read_clock(&mut self, now: Moment) -> Moment {
+        self.wall.set_alone(self.members.count() <= 1);
+        let SetTime { certain, present } = self.wall.read(now);
+        self.latest = certain.max(present);
+        self.began.get_or_insert(certain);
+        Moment { wall: certain, ..now }
     }
 
     /// Returns the stamp of something that is written now.
     fn stamp(&mut self, now: Moment) -> Stamp {
-        let wall = self.wall.read(now);
-        self.clock.next(wall)
+        self.clock.next(now.wall)
     }
 
     fn next_number(&mut self) -> u64 {

@@ -3,7 +3,7 @@
 use rt::sim::Sim;
 use sim::{Cluster, Job, Mode, Plan};
 use tracing::subscriber::DefaultGuard;
-use value::Value;
+use value::{Value, map};
 
 use crate::seconds;
 
@@ -63,6 +63,74 @@ fn a_job_reaches_the_minions_of_a_member_whose_disk_was_full() {
         cluster.set_disk_full("m1", false);
         seconds(20).await;
         ran_once(&cluster, &job);
+    });
+}
+
+/// Job ids and records go by the time of the set, and returns of jobs that seem to be of the future are kept.
+#[test]
+fn a_master_whose_clock_is_two_days_wrong_works_like_any_other() {
+    for (days, restarts) in [(-2, false), (-2, true), (2, false), (2, true)] {
+        Sim::run(93, async |sim| {
+            let (cluster, _ear) = begin(&sim, single()).await;
+            sim.move_clock("m1", days * 86_400);
+            if restarts {
+                sim.kill("m1");
+                cluster.start("m1");
+            }
+            seconds(60).await;
+            for master in cluster.masters() {
+                let job = ping(&cluster, &master).await;
+                seconds(20).await;
+                assert_eq!(job.targets.len(), 2);
+                ran_once(&cluster, &job);
+            }
+            // The minions run what they have in their schedule.
+            seconds(300).await;
+            sim.move_clock("m1", -days * 86_400);
+            seconds(90).await;
+            let job = ping(&cluster, "m1").await;
+            seconds(20).await;
+            ran_once(&cluster, &job);
+            for minion in cluster.minions() {
+                assert_eq!(cluster.waiting_returns(&minion), [""; 0], "{}", trace(&cluster));
+                let (jid, _) = cluster.ear.scheduled(&minion).pop().unwrap();
+                for master in cluster.masters() {
+                    assert_eq!(cluster.jobs(&master).count_returns(&jid).unwrap(), 1, "{master}: {}", trace(&cluster));
+                }
+            }
+            let said = if days > 0 { "is 2 days ahead of" } else { "is 2 days behind" };
+            for words in [format!("the clock of the master m1 {said}"), format!("the clock of this host {said}")] {
+                assert!(trace(&cluster).contains(&words), "{words}: {}", trace(&cluster));
+            }
+        });
+    }
+}
+
+/// A new disk knows no time. What the master does not take, its minion keeps.
+#[test]
+fn a_return_is_kept_by_the_minion_while_nobody_knows_which_clock_is_right() {
+    Sim::run(94, async |sim| {
+        let (cluster, _ear) = begin(&sim, failover()).await;
+        sim.move_clock("m1", -2 * 86_400);
+        sim.kill("m1");
+        let _removed = cluster.ask_set("m2", map! { "what" => "remove", "name" => cluster.first_node("m1") }).await;
+        seconds(1).await;
+        cluster.empty("m1");
+        cluster.start("m1");
+        seconds(330).await;
+        sim.move_clock("m1", 2 * 86_400);
+        seconds(120).await;
+        let job = ping(&cluster, "m1").await;
+        seconds(20).await;
+        for master in cluster.masters() {
+            assert_eq!(cluster.jobs(&master).count_returns(&job.jid).unwrap(), 1, "{master}: {}", trace(&cluster));
+        }
+        assert_eq!(cluster.waiting_returns("web1"), [""; 0], "{}", trace(&cluster));
+        for (jid, _) in cluster.ear.scheduled("web1") {
+            let found =
+                cluster.masters().iter().filter(|master| cluster.jobs(master).count_returns(&jid).unwrap() > 0).count();
+            assert_eq!(found, 3, "{jid}: {}", trace(&cluster));
+        }
     });
 }
 

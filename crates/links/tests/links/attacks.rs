@@ -52,6 +52,7 @@ fn a_proof_that_was_shown_to_a_stranger_proves_nothing_elsewhere() {
         assert_eq!(one.next().await, None);
         assert_eq!(one.known.standing(node(PUPPET)), Standing::Stranger);
         assert_eq!(one.links.waiting(), [], "who fails a proof does not wait");
+        assert_eq!(*one.known.told_time.lock().unwrap(), [], "what it says of the time does not count");
     });
 }
 
@@ -154,4 +155,26 @@ fn a_member_that_floods_pings_costs_no_memory_and_no_other_member() {
         assert!(reports < 10, "{reports} reports are kept of a member that floods");
     });
     assert_eq!(log.count(""), 0, "nothing is logged about it");
+}
+
+/// Its own time counts once TLS has proven its key, even if it is refused afterwards for that time.
+#[test]
+fn what_a_stranger_says_of_the_time_does_not_count_and_what_a_member_says_does() {
+    for is_member in [false, true] {
+        Sim::run(1, async |sim| {
+            ["m1", "stranger"].iter().for_each(|host| sim.add_host(host));
+            let known = if is_member { acquainted(&[1, PUPPET]) } else { acquainted(&[1]) };
+            let with = Options { credentials: secret(SECRET), ..options(1) };
+            let one = Member::start(&sim, with, known).await;
+            let mut puppet = Puppet::dial(&sim).await;
+            puppet.send(hello("m9", Lane::Talk, true, true)).await;
+            assert_eq!(kind(&puppet.frame().await.unwrap()), "hello");
+            // Out of turn: only a linked member says what the clock of its host shows.
+            puppet.send(ping(1, vec![])).await;
+            while puppet.frame().await.is_some() {}
+            let expected: &[_] = if is_member { &[node(PUPPET)] } else { &[] };
+            assert_eq!(*one.known.told_time.lock().unwrap(), expected);
+            assert!(one.known.told_wall.lock().unwrap().is_empty());
+        });
+    }
 }

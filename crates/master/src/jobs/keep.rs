@@ -33,6 +33,15 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     };
     shared.bounds.cut_return(&id, &mut load);
     let unpublished = is_unpublished(shared, &job);
+    // Before what is counted, since the minion sends it again.
+    if unpublished && may_be_of_the_present(shared, &job) {
+        error!(
+            minion = %id,
+            "a return of {id} for job {job} is not taken yet: by the clock of this host the job is of the future, and another \
+             master has another time. Set the clock of this host right; the minion keeps the return until then"
+        );
+        return Kept::Failed;
+    }
     if unpublished && !shared.bounds.may_add_job(&id, &load, shared.stores.rt.now()) {
         return Kept::Done;
     }
@@ -189,7 +198,7 @@ fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map, unpublished:
     }
     match Jid::new(job) {
         // A job that was published here counts whatever its id says: operators choose ids, and clocks are set back.
-        Ok(jid) if unpublished && is_of_the_future(&jid, shared.stores.rt.now()) => {
+        Ok(jid) if unpublished && is_of_the_future(&jid, shared.now()) => {
             warn!(minion = %id, "a return of {id} is passed over: job {jid} is of the future");
             None
         }
@@ -205,6 +214,12 @@ fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map, unpublished:
 /// tolerance of one day is for wrong clocks of minions.
 pub fn is_of_the_future(jid: &Jid, now: SystemTime) -> bool {
     jid.time().is_some_and(|time| time > now + Duration::from_secs(24 * 3600))
+}
+
+/// Returns whether a job seems to be of the future while nobody knows whether the clock of this master is right.
+fn may_be_of_the_present(shared: &Shared, job: &str) -> bool {
+    let disputed = shared.clock.get().is_some_and(|clock| clock.is_disputed());
+    disputed && Jid::new(job).is_ok_and(|jid| is_of_the_future(&jid, shared.now()))
 }
 
 /// Creates a job that was not published: the minion ran it by itself, for example from its schedule.

@@ -28,7 +28,7 @@ pub fn handle(ask: MasterRequest) -> Answer {
         }
     };
     let own = is_own(&shared, &peer);
-    if !own && is_of_the_future(&peer.jid, shared.stores.rt.now()) {
+    if !own && is_of_the_future(&peer.jid, shared.now()) {
         error!("a return of minion {id} for another master is refused: job {} is of the future", peer.jid);
         return false.into();
     }

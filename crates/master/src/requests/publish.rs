@@ -160,7 +160,7 @@ fn check_jid(shared: &Shared, caller: &Caller, load: &Map) -> Result<(), &'stati
         return Err("the job is another one");
     }
     // Lists of jobs begin with the newest id: one of the year 2099 would stay on top of everybody's for ever.
-    if is_of_the_future(&jid, shared.stores.rt.now()) {
+    if is_of_the_future(&jid, shared.now()) {
         return Err("the job id is of the future");
     }
     Ok(())

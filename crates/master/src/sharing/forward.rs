@@ -223,7 +223,7 @@ impl Attempt {
 fn publish(shared: &Shared, links: &SetLinks, attempt: &Attempt) -> bool {
     let (from, now) = (attempt.from, Instant::now());
     let (name, jid) = (links.members.called(from), brief(attempt.job.load.key.as_str(), 100).into_owned());
-    let published = check(&attempt.job, shared.stores.rt.now()).map_err(NotPublished::from).and_then(|mut job| {
+    let published = check(&attempt.job, shared.now()).map_err(NotPublished::from).and_then(|mut job| {
         if attempt.failed {
             let left = attempt.until.saturating_duration_since(now);
             (job.hold, job.left) = (job.hold.map(|_| left), left.min(LONGEST_GRACE));

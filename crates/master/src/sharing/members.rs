@@ -1,7 +1,7 @@
 //! The members of the set as links see them: a copy of what the model knows, renewed whenever that changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use links::{Newcomer, SelfReport, Standing};
@@ -11,6 +11,7 @@ use share::{Class, Classes, Content, Entry, Key, Message, Model, Node, Record, R
 use tokio::sync::mpsc::Sender;
 use wire::Jid;
 
+use super::clock::Clock;
 use super::worker::Work;
 
 /// The maximum number of members: each has a slot of its own for its job ids.
@@ -25,6 +26,7 @@ pub struct MemberBook {
     worker: Sender<Work>,
     /// What this member shares.
     classes: Classes,
+    clock: Option<Arc<Clock>>,
 }
 
 #[derive(Default)]
@@ -40,8 +42,8 @@ struct Known {
 
 impl MemberBook {
     /// Nobody is known yet. What links report goes to the worker.
-    pub fn new(worker: Sender<Work>, classes: Classes) -> Self {
-        MemberBook { known: Mutex::default(), worker, classes }
+    pub fn new(worker: Sender<Work>, classes: Classes, clock: Option<Arc<Clock>>) -> Self {
+        MemberBook { known: Mutex::default(), worker, classes, clock }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -78,6 +80,15 @@ impl MemberBook {
         let known = self.known();
         let found = known.members.get(&node).filter(|(_, state)| *state == State::Accepted);
         found.is_some_and(|(member, _)| member.rights().contains(right))
+    }
+
+    /// Returns whether what a node says of the time counts: by it go the ids of jobs and the leases.
+    fn tells_time(&self, node: Node) -> bool {
+        let known = self.known();
+        let accepted =
+            known.members.get(&node).filter(|(_, state)| *state == State::Accepted).map(|(member, _)| member);
+        let rights = accepted.or_else(|| known.new.get(&node)).map(Member::rights);
+        rights.is_some_and(|rights| rights.contains(Right::Jobs) || rights.contains(Right::Lease))
     }
 
     /// Returns those of these nodes that are members with this right.
@@ -250,6 +261,22 @@ impl links::Members for MemberBook {
         members.chain(&known.new).find(|(_, member)| member.name == name).map(|(node, _)| *node)
     }
 
+    fn present(&self, wall: u64) -> u64 {
+        self.clock.as_ref().map_or(wall, |clock| clock.present(wall))
+    }
+
+    fn heard_time(&self, node: Node, theirs: u64) {
+        if let Some(clock) = self.clock.as_ref().filter(|_| self.tells_time(node)) {
+            clock.hear(node, theirs);
+        }
+    }
+
+    fn heard_wall(&self, node: Node, theirs: u64) {
+        if let Some(clock) = self.clock.as_ref().filter(|_| self.tells_time(node)) {
+            clock.hear_wall(node, theirs, || self.called(node));
+        }
+    }
+
     fn admit(&self, newcomer: &Newcomer) -> Result<(), String> {
         let member = member(newcomer);
         let mut known = self.known();
@@ -300,7 +327,7 @@ mod tests {
 
     fn book(members: impl IntoIterator<Item = (Member, State)>) -> MemberBook {
         let (worker, _work) = tokio::sync::mpsc::channel(1);
-        let book = MemberBook::new(worker, Classes::ALL);
+        let book = MemberBook::new(worker, Classes::ALL, None);
         book.known().members = members.into_iter().map(|(member, state)| (member.node(), (member, state))).collect();
         book
     }
@@ -314,6 +341,9 @@ mod tests {
         let may = |member: &Member| book.may(member.node(), Right::Jobs);
         assert_eq!([may(&all), may(&some), may(&gone)], [true, false, false]);
         assert!(!book.may(Node([9; 8]), Right::Jobs), "a stranger may do nothing");
+        let tells = |member: &Member| book.tells_time(member.node());
+        assert_eq!([tells(&all), tells(&some), tells(&gone)], [true, false, false]);
+        assert!(!book.tells_time(Node([9; 8])), "a stranger moves no clock");
         let nodes = [&all, &some, &gone].map(Member::node);
         assert_eq!(book.that_may(Right::Jobs, nodes.to_vec()), [all.node()], "jobs are sent to nobody else");
     }

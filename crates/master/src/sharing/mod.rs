@@ -14,6 +14,7 @@
 mod actions;
 mod announced;
 mod catch_up;
+pub mod clock;
 mod commands;
 mod data;
 mod drift;
@@ -51,6 +52,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use clock::Clock;
 use drift::DriftInbox;
 use events::EventInbox;
 use forward::Inbox;
@@ -149,12 +151,14 @@ pub async fn start(
     let options = settings.links(key.clone());
     let (worker, work) = mpsc::channel(QUEUE);
     let (handle, questions) = SetHandle::channel();
-    let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared));
     let model = Model::new(key, records, settings.model, last);
+    let clock = Arc::new(Clock::new(model.clock(), rt.clone()));
+    let clock = shared.clock.get_or_init(|| clock).clone();
+    let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared, Some(clock.clone())));
     let (fleet, (inbox, jobs)) = (Arc::new(Fleet::new(node)), Inbox::new());
     let (event_inbox, arriving) = EventInbox::new();
     let (drift, drift_news) = DriftInbox::new();
-    let around = (caches, fleet.clone(), inbox.clone(), event_inbox.clone(), drift.clone());
+    let around = (clock, caches, fleet.clone(), inbox.clone(), event_inbox.clone(), drift.clone());
     let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, around);
     // Watched before the files are compared, so that no change is missed.
     let watch = KeyWatch::new(rt, shared.stores.keys.store());

@@ -73,7 +73,7 @@ impl Worker {
         if self.once.waiting.iter().any(|waiting| waiting.occasion.duty == lease) {
             return asker.refused("another program on this host waits to run it");
         }
-        let due = now.wall / 1_000;
+        let due = self.clock.read().present / 1_000;
         let occasion = Occasion { duty: lease.clone(), due, interval: Some(within), rerun: true };
         if let Some(reason) = self.skipped(&occasion) {
             return asker.refused(&reason);
@@ -89,7 +89,7 @@ impl Worker {
 
     /// Returns why a run does not begin that another master began, as far as is known.
     fn skipped(&self, occasion: &Occasion) -> Option<String> {
-        let begun = Stamp { time: self.now().wall << 16, node: self.model.node() };
+        let begun = Stamp { time: self.clock.read().present << 16, node: self.model.node() };
         let skipped = occasion.begin(None, &self.once.runs, begun).err()?;
         Some(self.skipped_in_words(&skipped))
     }

@@ -18,10 +18,11 @@ use tracing::{debug, error, info};
 use value::{Value, map};
 
 use super::SetLinks;
+use super::clock::STARTED;
 use super::held::{Held, HeldLease};
 use super::named::Named;
 use super::voters::VotersFile;
-use super::worker::{STARTED, Work, Worker};
+use super::worker::{Work, Worker};
 use crate::other_masters::Turn;
 
 /// For how long a run waits for the lease, in milliseconds. A member that fails is followed by the next one after ten seconds.
@@ -152,7 +153,13 @@ pub fn policy(once: config::Once) -> OncePolicy {
 impl Worker {
     fn lease_start(&self) -> LeaseStart {
         let members = self.model.records().root(Class::Members, 0).count;
-        self.settings.lease_start(self.model.node(), self.model.last_time(), members, &self.shared.stores.rt)
+        self.settings.lease_start(
+            self.model.node(),
+            self.model.last_time(),
+            members,
+            self.clock.read().certain,
+            &self.shared.stores.rt,
+        )
     }
 
     /// Takes over which runs the claims name, and begins to take leases.
@@ -235,7 +242,7 @@ impl Worker {
 
     fn renew_held(&self) {
         let now = self.now().steady;
-        let at = |until: u64| self.started + Duration::from_millis(until.saturating_sub(STARTED));
+        let at = |until: u64| self.clock.started + Duration::from_millis(until.saturating_sub(STARTED));
         let held = |duty: &String| {
             let (fence, until) = self.once.leases.hold(duty, now)?;
             Some((duty.clone(), (fence, until.map(at))))
@@ -325,7 +332,7 @@ impl Worker {
     /// Claims an occasion, unless it must not begin.
     pub(super) fn claim(&mut self, occasion: &Occasion, now: Moment) -> Result<(), share::duties::Skipped> {
         let known = occasion.key()?.and_then(|key| self.model.records().get(Class::Claim, &key));
-        let begun = Stamp { time: now.wall << 16, node: self.model.node() };
+        let begun = Stamp { time: self.clock.read().present << 16, node: self.model.node() };
         if let Some(claim) = occasion.begin(known.as_ref(), &self.once.runs, begun)? {
             debug!("begins {}, which no other master may begin", claim.key);
             self.once.runs.note(&claim);
@@ -344,7 +351,7 @@ impl Worker {
             && claim.node == self.model.node()
         {
             debug!("has done {key}, which no master may begin again");
-            let done = finish_claim(&record, now.wall);
+            let done = finish_claim(&record, self.clock.read().present);
             let actions = self.model.local(Change::Write(done.key, done.content), now);
             self.carry_out(actions);
         }

@@ -280,6 +280,7 @@ impl Worker {
             return;
         }
         self.beat_at = now + BEAT;
+        self.clock.report();
         let digest = self.fleet.digest();
         self.tell_all(&digest);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use config::{Cluster, ClusterRole, Master};
 use crypto::MemberKey;
@@ -82,9 +82,8 @@ impl Settings {
     }
 
     /// Returns how the leases of this member start. `last` is the highest time of its stamps, `members` the number of members that it
-    /// knows.
-    pub fn lease_start(&self, me: Node, last: u64, members: u64, rt: &Rt) -> LeaseStart {
-        let now = rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    /// knows, `now` the time for its stamps.
+    pub fn lease_start(&self, me: Node, last: u64, members: u64, now: u64, rt: &Rt) -> LeaseStart {
         // A member that has no stamps yet begins at the present as well: rounds of others far ahead of its own would not count.
         let is_newcomer = members <= 1 && !self.peers.is_empty();
         let (round, seed) = (last.max(now << 16), rt.below(u64::MAX));

@@ -75,7 +75,7 @@ impl Worker {
                 None
             }
             (None, Some(Content::Token { token: Some(_), expires })) => {
-                let revoked = expires > self.now().wall && !self.caches.lack(Class::Token, &key);
+                let revoked = expires > self.clock.read().present && !self.caches.lack(Class::Token, &key);
                 revoked.then(|| Change::Write(key, Content::Token { token: None, expires }))
             }
             _ => None,

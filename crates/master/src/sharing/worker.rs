@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use event::Filter;
@@ -25,6 +25,7 @@ use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
+use super::clock::{Clock, STARTED};
 use super::drift::DriftInbox;
 use super::events::EventInbox;
 use super::forward::Inbox;
@@ -49,9 +50,6 @@ const TOGETHER: usize = 256;
 
 /// How long a key file that could not be written waits, in milliseconds.
 const AGAIN: u64 = 10_000;
-
-/// The steady clock at the start, in milliseconds: nothing is due at zero.
-pub(super) const STARTED: u64 = 1_000;
 
 /// Something that happened.
 pub enum Work {
@@ -130,7 +128,7 @@ pub struct Worker {
     pub(super) beat_at: u64,
     /// Minions that connected to other members and have not been checked for missed jobs yet. True for those that have just done so.
     pub(super) came: BTreeMap<Node, BTreeMap<String, bool>>,
-    pub(super) started: Instant,
+    pub(super) clock: Arc<Clock>,
 }
 
 impl Worker {
@@ -141,13 +139,19 @@ impl Worker {
         members: Arc<MemberBook>,
         signed_in: Arc<SignInChanges>,
         unwritten: Arc<Unwritten>,
-        (caches, fleet, forwarded, events, drift): (Caches, Arc<Fleet>, Inbox, EventInbox, DriftInbox),
+        (clock, caches, fleet, forwarded, events, drift): (
+            Arc<Clock>,
+            Caches,
+            Arc<Fleet>,
+            Inbox,
+            EventInbox,
+            DriftInbox,
+        ),
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
-        let started = Instant::now();
         let start = {
             let members = model.records().root(Class::Members, 0).count;
-            settings.lease_start(model.node(), model.last_time(), members, &shared.stores.rt)
+            settings.lease_start(model.node(), model.last_time(), members, clock.read().certain, &shared.stores.rt)
         };
         let voters = VotersFile::beside(model.records().inner().path());
         let once = Once::new(start, crate::schedule::duties(&shared.stores.config), voters, STARTED);
@@ -178,7 +182,7 @@ impl Worker {
             once,
             beat_at: 0,
             came: BTreeMap::new(),
-            started,
+            clock,
         }
     }
 
@@ -187,8 +191,7 @@ impl Worker {
     }
 
     pub(super) fn now(&self) -> Moment {
-        let wall = self.shared.stores.rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        Moment { wall, steady: self.started.elapsed().as_millis() as u64 + STARTED }
+        self.clock.moment()
     }
 
     /// Takes the links, by which everything is sent from now on.
@@ -255,7 +258,7 @@ impl Worker {
             .chain(self.not_stored.values().map(|(at, _)| *at));
         let due = due.chain([self.once.next()]).chain(self.lost.report_at).chain([self.beat_at]);
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(STARTED);
-        self.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
+        self.clock.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
     }
 
     /// Does some things, in their order.

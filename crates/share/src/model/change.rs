@@ -61,7 +61,7 @@ pub enum Change {
 impl<R: Records> Model<R> {
     /// Takes a change that was made here.
     pub fn local(&mut self, change: Change, now: Moment) -> Vec<Action> {
-        self.read_clock(now);
+        let now = self.read_clock(now);
         let mut actions = Vec::new();
         self.change(change, now, &mut actions);
         // What is not stored is reported with the reason.
@@ -177,7 +177,7 @@ impl<R: Records> Model<R> {
             return;
         }
         let record = Record::new(key, self.stamp(now), content);
-        if self.is_job_ahead(&record, now) {
+        if self.is_job_ahead(&record) {
             let reason = "the job id is more than a day ahead".to_owned();
             actions.push(Action::NotStored { class, key: record.key, reason });
             return;

@@ -90,7 +90,7 @@ impl<R: Records> Model<R> {
         if !self.settings.shared.and(self.members.gets(self.node)).contains(class) {
             return Err(Refusal::NotKept);
         }
-        if let Some(reason) = self.far_ahead(&record, now) {
+        if let Some(reason) = self.far_ahead(&record) {
             return Err(Refusal::Refused(reason));
         }
         let (record, refusal) = match record.content {
@@ -111,7 +111,7 @@ impl<R: Records> Model<R> {
             }
         };
         let unknown = class == Class::Data && !self.is_of_known_minion(&record);
-        if unknown || self.is_over(&record, age, now) || self.is_job_ahead(&record, now) {
+        if unknown || self.is_over(&record, age, now) || self.is_job_ahead(&record) {
             return Err(Refusal::NotKept);
         }
         if class == Class::Job && !self.is_believed_job(from, &record, now) {
@@ -150,8 +150,8 @@ impl<R: Records> Model<R> {
     }
 
     /// Returns why a record is refused for its stamps, if they are so far ahead that the clock must not follow them.
-    pub(super) fn far_ahead(&mut self, record: &Record, now: Moment) -> Option<String> {
-        let (latest, wall) = (latest(record) >> 16, self.wall.read(now));
+    pub(super) fn far_ahead(&self, record: &Record) -> Option<String> {
+        let (latest, wall) = (latest(record) >> 16, self.latest);
         let ahead = latest > wall.saturating_add(MOST_AHEAD);
         ahead.then(|| format!("it is stamped {} days ahead", (latest - wall) / MOST_AHEAD))
     }

@@ -31,8 +31,8 @@ impl<R: Records> Model<R> {
 
     /// Returns whether a record belongs to a job of the future. It would be kept until its time has passed, however far that is, and
     /// the job that gets this id then would lose its own record to it.
-    pub(super) fn is_job_ahead(&mut self, record: &Record, now: Moment) -> bool {
-        let last = self.wall.read(now).saturating_add(MOST_AHEAD) / 60_000;
+    pub(super) fn is_job_ahead(&self, record: &Record) -> bool {
+        let last = self.latest.saturating_add(MOST_AHEAD) / 60_000;
         record.class().is_timed() && record.key.minute().is_some_and(|minute| u64::from(minute) > last)
     }
 

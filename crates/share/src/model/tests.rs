@@ -477,7 +477,7 @@ fn deletions_are_forgotten_once_and_for_all() {
     net.run(SECOND);
     // One member looks through its tombstones later than the other.
     for host in 0..2 {
-        net.hosts[host].ahead = 90 * DAY - 5 * MINUTE;
+        net.set_ahead(host, 90 * DAY - 5 * MINUTE);
     }
     net.run(MINUTE);
     assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 1);
@@ -498,7 +498,7 @@ fn records_of_jobs_are_removed_with_their_age() {
     net.write(0, &format!("{late}/web1"), returned(publisher, "two"));
     net.run(SECOND);
     net.check_equal("written");
-    (0..2).for_each(|host| net.hosts[host].ahead = (minutes + 30) * MINUTE);
+    (0..2).for_each(|host| net.set_ahead(host, (minutes + 30) * MINUTE));
     net.run(15 * MINUTE);
     for host in &net.hosts {
         let records = host.model.records();
@@ -513,13 +513,13 @@ fn a_deletion_does_not_become_young_by_being_sent() {
     net.decide(0, "web1", State::Accepted, "k");
     net.decide(0, "web1", State::Deleted, "k");
     for host in 0..2 {
-        net.hosts[host].ahead = 50 * DAY;
+        net.set_ahead(host, 50 * DAY);
     }
     net.link(0, 1);
     net.run(SECOND);
     assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 1);
     for host in 0..2 {
-        net.hosts[host].ahead = 91 * DAY;
+        net.set_ahead(host, 91 * DAY);
     }
     net.run(20 * MINUTE);
     assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 0);
@@ -529,11 +529,11 @@ fn a_deletion_does_not_become_young_by_being_sent() {
 fn of_two_deletions_the_younger_keeps_its_age() {
     let mut net = Net::strangers(2, 1, Rights::ALL);
     for (host, days) in [(0, 0), (1, 50)] {
-        (0..2).for_each(|host| net.hosts[host].ahead = days * DAY);
+        (0..2).for_each(|host| net.set_ahead(host, days * DAY));
         net.decide(host, "web1", State::Accepted, "k");
         net.decide(host, "web1", State::Deleted, "k");
     }
-    (0..2).for_each(|host| net.hosts[host].ahead = 60 * DAY);
+    (0..2).for_each(|host| net.set_ahead(host, 60 * DAY));
     net.link(0, 1);
     net.run(SECOND);
     net.check_equal("both deletions");

@@ -12,7 +12,7 @@ impl<R: Records> Model<R> {
         if !self.believes_welcome(from) {
             return self.judged_welcome(from, decisions, now, actions);
         }
-        let decisions = self.without_far_ahead(from, decisions, now, actions);
+        let decisions = self.without_far_ahead(from, decisions, actions);
         match checked_welcome(decisions, from) {
             Ok(records) => {
                 for record in records {
@@ -55,16 +55,10 @@ impl<R: Records> Model<R> {
 
     /// Leaves out records whose stamps the clock must not follow. The member that sends them has a wrong clock, or wants to lead
     /// this one astray.
-    fn without_far_ahead(
-        &mut self,
-        from: Node,
-        decisions: Vec<Record>,
-        now: Moment,
-        actions: &mut Vec<Action>,
-    ) -> Vec<Record> {
+    fn without_far_ahead(&mut self, from: Node, decisions: Vec<Record>, actions: &mut Vec<Action>) -> Vec<Record> {
         let (mut kept, mut refused) = (Vec::new(), Vec::new());
         for record in decisions {
-            match self.far_ahead(&record, now) {
+            match self.far_ahead(&record) {
                 Some(reason) => refused.push(reason),
                 None => kept.push(record),
             }

@@ -3,7 +3,7 @@
 pub mod puppet;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
@@ -30,6 +30,10 @@ pub struct Known {
     /// The names of newcomers that have begun to wait.
     pub waited: Mutex<Vec<String>>,
     pub report: Mutex<SelfReport>,
+    /// Who said the time by which it goes.
+    pub told_time: Mutex<Vec<Node>>,
+    /// Who said what the wall clock of its host shows.
+    pub told_wall: Mutex<BTreeSet<Node>>,
 }
 
 impl Known {
@@ -60,6 +64,14 @@ impl Members for Known {
 
     fn waits(&self, newcomer: &Newcomer) {
         self.waited.lock().unwrap().push(newcomer.name.clone());
+    }
+
+    fn heard_time(&self, node: Node, _: u64) {
+        self.told_time.lock().unwrap().push(node);
+    }
+
+    fn heard_wall(&self, node: Node, _: u64) {
+        self.told_wall.lock().unwrap().insert(node);
     }
 
     fn self_report(&self, _: Node) -> SelfReport {

@@ -112,6 +112,13 @@ impl Net {
         Moment { wall: START + self.now + self.hosts[host].ahead, steady: self.now }
     }
 
+    /// Sets the wall clock of a host, which another one confirms.
+    pub fn set_ahead(&mut self, host: usize, ahead: u64) {
+        self.hosts[host].ahead = ahead;
+        let now = self.moment(host);
+        self.hosts[host].model.clock().hear(Node([0xff; 8]), now.wall, now);
+    }
+
     pub fn link(&mut self, a: usize, b: usize) {
         if self.links.insert((a.min(b), a.max(b))) {
             self.report(a, Incoming::Up(self.node(b)));
