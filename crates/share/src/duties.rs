@@ -48,19 +48,25 @@ impl Occasion {
     }
 
     /// Returns the claim with which the member of the stamp begins; `None` if it begins without one. `known` is the claim that
-    /// counts so far.
+    /// counts so far, `now` the steady clock of this member in milliseconds.
     ///
     /// # Errors
     /// Why it must not begin.
-    pub fn begin(&self, known: Option<&Record>, runs: &LastRuns, begun: Stamp) -> Result<Option<Record>, Skipped> {
+    pub fn begin(
+        &self,
+        known: Option<&Record>,
+        runs: &LastRuns,
+        begun: Stamp,
+        now: u64,
+    ) -> Result<Option<Record>, Skipped> {
         let Some(key) = self.key()? else { return Ok(None) };
         if let Some(interval) = self.interval
-            && let Some((node, at)) = runs.of(&key)
-            && node != begun.node
-            // Clocks differ, and runs begin a little late.
-            && (begun.time >> 16) < at.saturating_add(interval / 10 * 9)
+            && let Some(last) = runs.of(&key)
+            && last.node != begun.node
+            // Runs begin a little late, and those of others are heard of a little later.
+            && now as i64 - last.at < (interval / 10 * 9) as i64
         {
-            return Err(Skipped::RanElsewhere(node));
+            return Err(Skipped::RanElsewhere(last.node));
         }
         Ok(Some(begin_claim(&key, known, begun, self.rerun)?))
     }
@@ -68,28 +74,42 @@ impl Occasion {
 
 /// Who began each duty last, and when, as far as claims say.
 #[derive(Clone, Debug, Default)]
-pub struct LastRuns(BTreeMap<String, (Node, u64)>);
+pub struct LastRuns(BTreeMap<String, LastRun>);
+
+#[derive(Clone, Copy, Debug)]
+struct LastRun {
+    node: Node,
+    /// In milliseconds since 1970, by the clock of the member that began it.
+    begun: u64,
+    /// By the steady clock of this member, in milliseconds; negative if that was before its start.
+    at: i64,
+}
 
 impl LastRuns {
-    /// Takes note of a record, if it is a claim.
-    pub fn note(&mut self, record: &Record) {
+    /// Takes note of a record, if it is a claim. `since` is when this version of it became known to the members, by the steady clock
+    /// of this one in milliseconds: clocks of hosts may be wrong by more than the interval of a duty.
+    pub fn note(&mut self, record: &Record, since: i64) {
         let (Content::Claim(claim), Some((duty, _))) = (&record.content, record.key.parts()) else { return };
+        let took = claim.done.map_or(0, |done| done.saturating_sub(claim.begun));
+        let at = since.saturating_sub(i64::try_from(took).unwrap_or(i64::MAX));
+        let run = LastRun { node: claim.node, begun: claim.begun, at };
         match self.0.get_mut(duty) {
-            Some(last) if last.1 < claim.begun => *last = (claim.node, claim.begun),
+            Some(last) if last.at < at && (last.node, last.begun) != (run.node, run.begun) => *last = run,
             Some(_) => {}
             // There are not more duties than claims, and those have a bound.
-            None => drop(self.0.insert(duty.to_owned(), (claim.node, claim.begun))),
+            None => drop(self.0.insert(duty.to_owned(), run)),
         }
     }
 
-    /// Returns who began the duty of a claim last, and when, in milliseconds since 1970.
-    fn of(&self, claim: &Key) -> Option<(Node, u64)> {
+    /// Returns who began the duty of a claim last.
+    fn of(&self, claim: &Key) -> Option<LastRun> {
         self.0.get(claim.parts()?.0).copied()
     }
 
-    /// Returns who began a duty last, and when, in milliseconds since 1970.
+    /// Returns who began a duty last, and when by its clock, in milliseconds since 1970.
     pub fn of_duty(&self, duty: &str) -> Option<(Node, u64)> {
-        self.of(&claim_key(duty, "0").ok()?)
+        let last = self.of(&claim_key(duty, "0").ok()?)?;
+        Some((last.node, last.begun))
     }
 }
 
@@ -112,13 +132,13 @@ mod tests {
     #[test]
     fn what_another_member_has_begun_or_done_at_a_time_of_day_is_skipped() {
         let (runs, due) = (LastRuns::default(), occasion(100, None));
-        let claim = due.begin(None, &runs, at(100, OTHER)).unwrap().unwrap();
-        let skipped = |known: &Record, due: &Occasion| due.begin(Some(known), &runs, at(111, ME)).unwrap_err();
+        let claim = due.begin(None, &runs, at(100, OTHER), 0).unwrap().unwrap();
+        let skipped = |known: &Record, due: &Occasion| due.begin(Some(known), &runs, at(111, ME), 0).unwrap_err();
         assert_eq!(skipped(&claim, &due), Skipped::Claimed(ClaimError::Begun(OTHER)));
         let done = finish_claim(&claim, 101_000);
         assert_eq!(skipped(&done, &due), Skipped::Claimed(ClaimError::Done(OTHER)));
         let again = Occasion { rerun: true, ..due };
-        assert!(again.begin(Some(&claim), &runs, at(111, ME)).is_ok(), "it was not done");
+        assert!(again.begin(Some(&claim), &runs, at(111, ME), 0).is_ok(), "it was not done");
         assert_eq!(skipped(&done, &again), Skipped::Claimed(ClaimError::Done(OTHER)));
         assert_ne!(occasion(160, None).key(), again.key());
     }
@@ -127,21 +147,39 @@ mod tests {
     fn an_interval_is_kept_over_a_change_of_the_member_that_runs() {
         let mut runs = LastRuns::default();
         let every = |due| occasion(due, Some(60_000));
-        let claim = every(100).begin(None, &runs, at(100, OTHER)).unwrap().unwrap();
-        runs.note(&claim);
+        let claim = every(100).begin(None, &runs, at(100, OTHER), 7_000).unwrap().unwrap();
+        runs.note(&claim, 7_000);
         assert_eq!(runs.of_duty("a/b"), Some((OTHER, 100_000)));
-        assert_eq!(every(111).begin(None, &runs, at(111, ME)), Err(Skipped::RanElsewhere(OTHER)));
-        assert!(every(111).begin(None, &runs, at(111, OTHER)).is_ok(), "as after a restart of a single master");
-        let next = every(171).begin(None, &runs, at(171, ME)).unwrap().unwrap();
-        runs.note(&next);
+        assert_eq!(every(111).begin(None, &runs, at(111, ME), 18_000), Err(Skipped::RanElsewhere(OTHER)));
+        assert!(every(111).begin(None, &runs, at(111, OTHER), 18_000).is_ok(), "as after a restart of a single master");
+        let next = every(171).begin(None, &runs, at(171, ME), 78_000).unwrap().unwrap();
+        runs.note(&next, 78_000);
         // What arrives late does not count as the last one.
-        runs.note(&claim);
+        runs.note(&claim, 7_000);
         assert_eq!(runs.of_duty("a/b"), Some((ME, 171_000)));
+    }
+
+    #[test]
+    fn clocks_of_hosts_do_not_matter_for_intervals() {
+        let every = |due| occasion(due, Some(60_000));
+        for wrong in [-3_600, 3_600] {
+            let mut runs = LastRuns::default();
+            let theirs = every(100).begin(None, &runs, at(7_200, OTHER), 0).unwrap().unwrap();
+            let begins = |runs: &LastRuns, now: u64| {
+                every(100).begin(None, runs, at(7_200_u64.strict_add_signed(wrong), ME), now).is_ok()
+            };
+            // It is told of the end of a run of ten seconds only.
+            runs.note(&finish_claim(&theirs, 7_210_000), 20_000);
+            assert_eq!([begins(&runs, 63_999), begins(&runs, 64_000)], [false, true]);
+            let mut restarted = LastRuns::default();
+            restarted.note(&theirs, -50_000);
+            assert_eq!([begins(&restarted, 3_999), begins(&restarted, 4_000)], [false, true]);
+        }
     }
 
     #[test]
     fn short_intervals_make_no_claims() {
         let short = occasion(100, Some(1_000));
-        assert_eq!(short.begin(None, &LastRuns::default(), at(100, ME)), Ok(None));
+        assert_eq!(short.begin(None, &LastRuns::default(), at(100, ME), 0), Ok(None));
     }
 }

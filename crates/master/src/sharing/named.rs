@@ -90,7 +90,7 @@ impl Worker {
     /// Returns why a run does not begin that another master began, as far as is known.
     fn skipped(&self, occasion: &Occasion) -> Option<String> {
         let begun = Stamp { time: self.clock.read().present << 16, node: self.model.node() };
-        let skipped = occasion.begin(None, &self.once.runs, begun).err()?;
+        let skipped = occasion.begin(None, &self.once.runs, begun, self.now().steady).err()?;
         Some(self.skipped_in_words(&skipped))
     }
 

@@ -166,7 +166,7 @@ impl Worker {
     pub(super) fn start_duties(&mut self) {
         for (key, _) in self.model.records().items(Class::Claim, 0..=u32::MAX) {
             if let Some(record) = self.model.records().get(Class::Claim, &key) {
-                self.once.runs.note(&record);
+                self.note_run(&record);
             }
         }
         for duty in self.once.duties.clone() {
@@ -220,8 +220,14 @@ impl Worker {
 
     /// Takes a claim of another member.
     pub(super) fn note_claim(&mut self, record: &share::Record) {
-        self.once.runs.note(record);
+        self.note_run(record);
         self.claimed_elsewhere(record);
+    }
+
+    fn note_run(&mut self, record: &share::Record) {
+        let arrived = self.model.records().arrived(Class::Claim, &record.key);
+        let age = arrived.map_or(0, |arrived| self.clock.read().certain.saturating_sub(arrived));
+        self.once.runs.note(record, (self.now().steady as i64).saturating_sub_unsigned(age));
     }
 
     /// Does what is due.
@@ -333,9 +339,9 @@ impl Worker {
     pub(super) fn claim(&mut self, occasion: &Occasion, now: Moment) -> Result<(), share::duties::Skipped> {
         let known = occasion.key()?.and_then(|key| self.model.records().get(Class::Claim, &key));
         let begun = Stamp { time: self.clock.read().present << 16, node: self.model.node() };
-        if let Some(claim) = occasion.begin(known.as_ref(), &self.once.runs, begun)? {
+        if let Some(claim) = occasion.begin(known.as_ref(), &self.once.runs, begun, now.steady)? {
             debug!("begins {}, which no other master may begin", claim.key);
-            self.once.runs.note(&claim);
+            self.once.runs.note(&claim, now.steady as i64);
             let actions = self.model.local(Change::Write(claim.key, claim.content), now);
             self.carry_out(actions);
         }
