@@ -138,7 +138,7 @@ pub async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     // A simulation must not depend on the zone of the machine.
     let zone = if rt.is_simulated() { Zone::Utc } else { Zone::Machine };
     let begun = Instant::now();
-    let moment = || Moment { wall: zone.wall(rt.now()), mono: begun.elapsed() };
+    let moment = || Moment { wall: zone.wall(shared.now()), mono: begun.elapsed() };
     let window = config.jobs.loop_interval.max(Duration::from_secs(1));
     let options = Value::Map(config.jobs.schedule.clone());
     let mut schedule = match Schedule::new(&options, window, moment().wall.date()) {
@@ -226,7 +226,7 @@ fn begin(shared: &Arc<Shared>, fire: &Fire, running: &Running) -> Result<(), Str
         warn!("Invalid function: None in scheduled job {}.", fire.name);
         return Ok(());
     };
-    let occasion = match occasion(&shared.stores.config, fire, shared.stores.rt.now()) {
+    let occasion = match occasion(&shared.stores.config, fire, shared.now()) {
         Ok(occasion) => occasion,
         Err(Some(master)) => return Err(master),
         // An error at the start has said so.
