@@ -11,6 +11,9 @@ use crate::{Class, Classes, Key, Lane, Message, Node};
 /// How long after messages were lost a comparison starts, in milliseconds: they may not be the last ones.
 const COMPARE_AFTER_LOSS: u64 = 1_000;
 
+/// How long a member waits that could not store what it got, in milliseconds.
+const COMPARE_AFTER_FULL: u64 = 10_000;
+
 /// What an answer costs in itself, and for each part whose records are looked at, in the unit of [`Peer::may_ask`]: a sum or a hash.
 const FLAT_COST: u64 = 100;
 const LEAF_COST: usize = 50;
@@ -20,6 +23,13 @@ impl<R: Records> Model<R> {
     pub(super) fn compare_soon(&mut self, node: Node, now: Moment) {
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.compare_by(now.steady + COMPARE_AFTER_LOSS);
+        }
+    }
+
+    /// Compares with a member whose records could not be stored: the disk may have room again by then.
+    pub(super) fn compare_when_stored(&mut self, node: Node, now: Moment) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.compare_by(now.steady + COMPARE_AFTER_FULL);
         }
     }
 

@@ -63,6 +63,7 @@ impl<R: Records> Model<R> {
         if let Err(error) = self.store_staged(now, actions) {
             news.clear();
             refused = (0..count).map(|place| (place, error.to_string())).collect();
+            self.compare_when_stored(from, now);
         }
         if !news.is_empty() {
             self.pass_on(from, &news, now, actions);
