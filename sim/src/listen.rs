@@ -27,8 +27,13 @@ const SCHEDULED: &str = "Running scheduled job: ";
 const TOLD: &str = "Got return from ";
 
 /// The parts of the master whose debug messages are heard as well: which leases it holds, and what it does once in the set.
-const HELD: &str = "master::sharing::held";
-const ONCE: &str = "master::sharing::once";
+const HELD: &str = "sharing::held";
+const ONCE: &str = "sharing::once";
+
+/// Returns whether a message is of this part, whatever the name of its crate.
+fn is_of(part: &str, message: &tracing::Metadata<'_>) -> bool {
+    message.target().split_once("::").is_some_and(|(_, path)| path == part)
+}
 
 /// Receives the log messages of all programs of a simulation.
 pub struct Ear {
@@ -192,17 +197,17 @@ impl Ear {
 impl<S: Subscriber> Layer<S> for Listener {
     fn enabled(&self, metadata: &tracing::Metadata<'_>, _: Context<'_, S>) -> bool {
         // All debug messages would make traces too large to keep and to compare.
-        *metadata.level() <= Level::INFO || [HELD, ONCE].contains(&metadata.target())
+        *metadata.level() <= Level::INFO || [HELD, ONCE].iter().any(|part| is_of(part, metadata))
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let Some(host) = current_host() else { return };
         let mut said = Fields::default();
         event.record(&mut said);
-        if [HELD, ONCE].contains(&event.metadata().target()) {
+        if [HELD, ONCE].iter().any(|part| is_of(part, event.metadata())) {
             self.0.note_lease(&host, &said.message);
         }
-        if event.metadata().target() == HELD {
+        if is_of(HELD, event.metadata()) {
             // Each renewal is one.
             return;
         }
