@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cluster::Cluster;
-use crate::ledger::{LINKED, Ledger, RECOVERY};
+use crate::ledger::{LOSS_WINDOW, Ledger, RECOVERY};
 
 /// A decision of an operator about a key, by its file.
 #[derive(Clone, Debug)]
@@ -52,6 +52,6 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
 /// Returns whether a master must know of a decision at a time.
 fn told(ledger: &Ledger, decision: &KeyDecision, master: &str, at: Duration) -> bool {
     // A vanished file counts as deleted after a while.
-    let decided = decision.at + LINKED;
+    let decided = decision.at + LOSS_WINDOW;
     decision.master == master && decided <= at || ledger.were_linked(&decision.master, master, decided, at)
 }

@@ -97,6 +97,16 @@ impl Fault {
         }
     }
 
+    /// Returns whether this fault makes a master new in the set, and the other one has its clock days wrong.
+    pub fn confuses(&self, other: &Fault) -> bool {
+        match (self, other) {
+            (Fault::EmptyDisk(new) | Fault::Removed(new), Fault::Clock(host, seconds)) => {
+                new == host && seconds.abs() >= DAY
+            }
+            _ => false,
+        }
+    }
+
     /// It goes wrong.
     pub async fn begin(&self, cluster: &Cluster, ledger: &mut Ledger) {
         let (now, sim) = (cluster.sim.elapsed(), &cluster.sim);

@@ -43,8 +43,9 @@ pub const CHANGE: Duration = Duration::from_secs(120);
 /// The time after which a short job must have returned if nothing was in trouble.
 pub const BOUND: Duration = Duration::from_secs(20);
 
-/// Key files that vanish within this time count together: many at once are a loss and no decisions.
-const LOSS_WINDOW: Duration = Duration::from_secs(5);
+/// Key files that vanish within this time count together: many at once are a loss and no decisions. It is five seconds, and one more
+/// in which a file may come back.
+pub const LOSS_WINDOW: Duration = Duration::from_millis(6_500);
 
 /// The time in which masters that are linked tell each other what is new.
 pub const LINKED: Duration = Duration::from_secs(5);
