@@ -6,6 +6,10 @@ use std::time::Duration;
 use crate::cluster::Cluster;
 use crate::ledger::{Ledger, RECOVERY};
 use crate::listen::Said;
+use crate::weather::NIGHTLY_WITHIN;
+
+/// Within this time of calm programs run what they run once: their interval, and what they wait for a lease.
+const NIGHTLY_AFTER: Duration = Duration::from_secs(240 + 30);
 
 /// Something that a master said of leases and claims, read.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,6 +61,9 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger) -> Vec<String> {
     let said = cluster.ear.leases();
     let mut wrongs = two_holders(ledger, &said);
     wrongs.extend(begun_again(ledger, &said));
+    let runs = named_runs(&said);
+    wrongs.extend(ran_twice(ledger, &runs));
+    wrongs.extend(not_run(ledger, &cluster.members(), &runs, cluster.sim.elapsed()));
     wrongs
 }
 
@@ -133,6 +140,60 @@ fn seconds(from: Duration, to: Duration) -> impl Iterator<Item = Duration> {
     (0..count).map(move |second| from + Duration::from_secs(second))
 }
 
+/// A run of what programs on all masters run once.
+struct Run<'a> {
+    host: &'a str,
+    at: Duration,
+}
+
+/// Returns the runs of the one that storms start, in their order.
+fn named_runs(said: &[Said]) -> Vec<Run<'_>> {
+    let is_named = |claim: &str| claim.starts_with("run\\nightly/");
+    let begins =
+        said.iter().filter(|one| matches!(Report::read(&one.text), Some(Report::Begins(claim)) if is_named(claim)));
+    begins.map(|one| Run { host: &one.host, at: one.at }).collect()
+}
+
+/// Returns the runs that began in the period of one on another master, although that one could be known.
+fn ran_twice(ledger: &Ledger, runs: &[Run<'_>]) -> Vec<String> {
+    // Members allow for a tenth: clocks differ.
+    let period = Duration::from_secs(NIGHTLY_WITHIN as u64) / 10 * 9;
+    let mut wrongs = Vec::new();
+    for (place, run) in runs.iter().enumerate() {
+        let earlier = runs[..place].iter().filter(|other| other.host != run.host && other.at + period > run.at);
+        let mut known = earlier.filter(|other| {
+            let were_calm = ledger.calm(other.host, run.host, other.at.saturating_sub(RECOVERY), run.at);
+            (were_calm || ledger.were_linked(other.host, run.host, other.at, run.at))
+                && !ledger.lost_since(run.host, other.at, run.at)
+        });
+        if let Some(other) = known.next() {
+            wrongs.push(format!(
+                "{:?}: {} runs what {} ran at {:?}, which the set does once",
+                run.at, run.host, other.host, other.at
+            ));
+        }
+    }
+    wrongs
+}
+
+/// Returns when no master ran for a whole period what programs run once, although all was calm.
+fn not_run(ledger: &Ledger, members: &[String], runs: &[Run<'_>], end: Duration) -> Vec<String> {
+    let is_calm = |from: Duration, to: Duration| {
+        members.iter().enumerate().all(|(place, one)| {
+            let others = members[..place].iter();
+            let mut paths = others.map(|other| ledger.calm(one, other, from, to));
+            paths.all(|calm| calm) && !ledger.died(one, from, to) && ledger.is_clock_right(one, from, to)
+        })
+    };
+    let ends = runs.iter().map(|run| run.at).chain([end]);
+    let gaps = [Duration::ZERO].into_iter().chain(runs.iter().map(|run| run.at)).zip(ends);
+    let starved = gaps.filter_map(|(from, to)| {
+        let last = to.checked_sub(NIGHTLY_AFTER)?;
+        seconds(from, last).find(|at| is_calm(at.saturating_sub(RECOVERY), *at + NIGHTLY_AFTER))
+    });
+    starved.map(|at| format!("from {at:?} on nobody ran for {NIGHTLY_AFTER:?} what the set does once")).collect()
+}
+
 /// Returns what was begun although the master could know that it had begun before.
 fn begun_again(ledger: &Ledger, said: &[Said]) -> Vec<String> {
     let mut wrongs = Vec::new();
@@ -202,6 +263,35 @@ mod tests {
         let mut dead = Ledger::default();
         dead.death("m1", at(119));
         assert_eq!(two_holders(&dead, &two), Vec::<String>::new());
+    }
+
+    const NIGHTLY: &str = "begins run\\nightly/1600000000, which no other master may begin";
+
+    #[test]
+    fn what_programs_run_once_is_not_run_again_by_who_can_know() {
+        let found = |ledger: &Ledger, all: &[(u64, &str, &str)]| ran_twice(ledger, &named_runs(&said(all))).len();
+        let twice = [(100, "m1", NIGHTLY), (101, "m2", NIGHTLY)];
+        assert_eq!(found(&Ledger::default(), &twice), 1);
+        assert_eq!(found(&Ledger::default(), &[(100, "m1", NIGHTLY), (280, "m2", NIGHTLY)]), 0, "another period");
+        assert_eq!(found(&Ledger::default(), &[(100, "m1", NIGHTLY), (101, "m1", NIGHTLY)]), 0, "its own matter");
+        let mut cut = Ledger::default();
+        cut.trouble("m1-m2", at(100));
+        assert_eq!(found(&cut, &twice), 0);
+    }
+
+    #[test]
+    fn a_period_of_calm_in_which_nobody_runs_is_found() {
+        let members = ["m1".to_owned(), "m2".to_owned()];
+        let found = |ledger: &Ledger, all: &[(u64, &str, &str)], end| {
+            not_run(ledger, &members, &named_runs(&said(all)), at(end)).len()
+        };
+        let runs = [(240, "m1", NIGHTLY), (480, "m2", NIGHTLY)];
+        assert_eq!(found(&Ledger::default(), &runs, 740), 0);
+        assert_eq!(found(&Ledger::default(), &runs, 751), 1, "at the end");
+        assert_eq!(found(&Ledger::default(), &runs[1..], 740), 1, "before the first");
+        let mut dead = Ledger::default();
+        dead.death("m1", at(700));
+        assert_eq!(found(&dead, &runs, 751), 0);
     }
 
     #[test]

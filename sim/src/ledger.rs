@@ -173,6 +173,11 @@ impl Ledger {
         between(one, other).iter().all(|what| self.is_well(what, from, to))
     }
 
+    /// Returns whether the clock of a host was right during a time.
+    pub fn is_clock_right(&self, host: &str, from: Duration, to: Duration) -> bool {
+        self.is_well(&clock(host), from, to)
+    }
+
     /// Returns whether a master and its disk are without trouble now.
     pub fn works(&self, master: &str, now: Duration) -> bool {
         self.is_well(master, now, now) && self.is_well(&disk(master), now, now)

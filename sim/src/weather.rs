@@ -111,11 +111,19 @@ fn sharing_plan(sim: &Sim) -> Plan {
 fn duties() -> Map {
     map! {
         "report" => map! { "function" => "test.metasyntactic", "cron" => "*/3 * * * *" },
+/// For how many seconds after its begin nobody else begins what programs run once.
+pub const NIGHTLY_WITHIN: i64 = 200;
+
         "tidy" => map! { "function" => "test.sleep", "args" => list![3], "seconds" => 90 },
     }
 }
 
 struct Storm {
+        // As cron starts it on each master.
+        "nightly" => map! {
+            "function" => "saltern.once", "args" => list!["nightly", "test.sleep", 2], "kwargs" => map! { "within" => NIGHTLY_WITHIN },
+            "cron" => "*/4 * * * *", "on" => "all",
+        },
     cluster: Cluster,
     ledger: Ledger,
     decisions: Vec<KeyDecision>,
