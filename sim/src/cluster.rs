@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use value::{Map, Value, map};
 
+use crate::bus::{self, Events};
 use crate::listen::Ear;
 use crate::{disks, keys as pairs};
 
@@ -79,6 +80,7 @@ pub struct Cluster {
     pub ear: Arc<Ear>,
     directory: TempDir,
     running: Arc<Mutex<BTreeMap<String, CancellationToken>>>,
+    pub(crate) events: Arc<Events>,
 }
 
 /// The interval of each minion's scheduled job.
@@ -104,7 +106,7 @@ impl Cluster {
     pub fn new(sim: Sim, plan: Plan) -> Self {
         let directory = scratch();
         let ear = Ear::new(sim.clone(), directory.path(), plan.sharing);
-        let cluster = Cluster { sim, plan, ear, directory, running: Arc::default() };
+        let cluster = Cluster { sim, plan, ear, directory, running: Arc::default(), events: Arc::default() };
         for name in cluster.members().iter().chain(&cluster.minions()) {
             cluster.sim.add_host(name);
         }
@@ -176,6 +178,10 @@ impl Cluster {
                 sim.note(format_args!("{name} ended: {ended:?}"));
                 sim.kill(&name);
             });
+            if self.plan.sharing && host != WITNESS {
+                let listening = bus::run(self.sim.clone(), self.sim.rt(host), host.to_owned(), self.events.clone());
+                self.sim.spawn(host, listening);
+            }
         } else {
             let config = config::Minion::from_options(self.minion_options(host)).expect("good options");
             self.sim.spawn(host, async move {

@@ -358,6 +358,7 @@ impl Ledger {
         if cluster.plan.sharing {
             self.wrongs.extend(shared::differences(cluster, &self.jobs));
             self.wrongs.extend(leases::wrongs(cluster, self));
+            self.wrongs.extend(cluster.events.wrongs(&cluster.masters(), self));
         }
         for job in &self.jobs {
             for minion in &job.targets {

@@ -4,6 +4,7 @@
 //! [`storm`] and [`sharing_storm`] simulate one hour and report violated invariants. The same seed gives the same trace. Tests of a
 //! single scenario use [`Cluster`] directly.
 
+mod bus;
 mod cluster;
 mod decisions;
 mod disks;
