@@ -16,10 +16,12 @@ mod listen;
 mod operator;
 pub mod seeds;
 mod shared;
+mod traffic;
 mod weather;
 
 pub use cluster::{Cluster, Mode, Plan};
 
 pub use ledger::Ledger;
 pub use operator::Job;
+pub use traffic::Traffic;
 pub use weather::{Outcome, sharing_storm, storm};

@@ -10,6 +10,7 @@ use crate::decisions::{self, KeyDecision};
 use crate::faults::Fault;
 use crate::ledger::{BOUND, Ledger};
 use crate::shared;
+use crate::traffic::Traffic;
 
 /// How long a storm lasts.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -19,6 +20,9 @@ const QUIET: Duration = Duration::from_secs(120);
 
 /// How long an operator waits before another attempt to put something right.
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// How many bytes a second two members may send each other in the end.
+const MOST_TRAFFIC: u64 = 2_000;
 
 /// Until when the faults begin that befall a set once at most, in seconds.
 const LATEST_RARE: u64 = 3_000;
@@ -107,23 +111,23 @@ fn sharing_plan(sim: &Sim) -> Plan {
     }
 }
 
+/// For how many seconds after its begin nobody else begins what programs run once.
+pub const NIGHTLY_WITHIN: i64 = 200;
+
 /// What the set does once: at times of day, which are the same on all masters, and at intervals, which each counts from its own start.
 fn duties() -> Map {
     map! {
         "report" => map! { "function" => "test.metasyntactic", "cron" => "*/3 * * * *" },
-/// For how many seconds after its begin nobody else begins what programs run once.
-pub const NIGHTLY_WITHIN: i64 = 200;
-
         "tidy" => map! { "function" => "test.sleep", "args" => list![3], "seconds" => 90 },
-    }
-}
-
-struct Storm {
         // As cron starts it on each master.
         "nightly" => map! {
             "function" => "saltern.once", "args" => list!["nightly", "test.sleep", 2], "kwargs" => map! { "within" => NIGHTLY_WITHIN },
             "cron" => "*/4 * * * *", "on" => "all",
         },
+    }
+}
+
+struct Storm {
     cluster: Cluster,
     ledger: Ledger,
     decisions: Vec<KeyDecision>,
@@ -157,7 +161,10 @@ impl Storm {
             }
         }
         // Longer than any timeout, retry or failback interval in the plan: what is still undelivered then is lost.
-        tokio::time::sleep(QUIET * 3).await;
+        tokio::time::sleep(QUIET * 2).await;
+        let before = Traffic::count(&self.cluster);
+        tokio::time::sleep(QUIET).await;
+        self.check_traffic(&before);
         self.say_good_night().await;
         self.check_deletions();
         self.ledger.check_end(&self.cluster);
@@ -167,6 +174,16 @@ impl Storm {
             }
             self.ledger.wrongs.extend(shared::record_differences(&self.cluster));
         }
+    }
+
+    /// Checks what members have sent each other since then, in which nothing happened but what their schedules, their minions' and the
+    /// programs beside them do.
+    fn check_traffic(&mut self, before: &Traffic) {
+        let pairs = Traffic::count(&self.cluster).since(before);
+        self.cluster.sim.note(format_args!("bytes a second between members: {pairs:?}"));
+        let loud = pairs.into_iter().filter(|(_, bytes)| *bytes > MOST_TRAFFIC);
+        let words = |(pair, bytes)| format!("{pair} send each other {bytes} bytes a second although nothing happens");
+        self.ledger.wrongs.extend(loud.map(words));
     }
 
     fn check_deletions(&mut self) {
@@ -226,6 +243,8 @@ impl Storm {
         if self.below(2) == 0 {
             let at = self.seconds(start.as_secs(), LATEST_RARE);
             let (fault, long) = (Fault::draw_rare(&self.cluster), self.seconds(1, 400));
+            // A new member that knows no time believes a clock that is days wrong.
+            self.due.retain(|(_, _, due)| !matches!(due, Due::Begin(other) | Due::End(other) if fault.confuses(other)));
             self.put(at, Due::Begin(fault.clone()));
             self.put(at + long, Due::End(fault));
         }
@@ -251,8 +270,6 @@ impl Storm {
         if let Some(job) = self.cluster.publish_held(&master, "web*", fun, arg, hold).await {
             self.put(job.accepted + BOUND, Due::Look(self.ledger.jobs.len()));
             self.ledger.jobs.push(job);
-            // A new member that knows no time believes a clock that is days wrong.
-            self.due.retain(|(_, _, due)| !matches!(due, Due::Begin(other) | Due::End(other) if fault.confuses(other)));
         }
     }
 

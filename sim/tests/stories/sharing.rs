@@ -1,7 +1,7 @@
 //! Stories of masters that share: jobs on their way between them.
 
 use rt::sim::Sim;
-use sim::{Cluster, Job, Mode, Plan};
+use sim::{Cluster, Job, Mode, Plan, Traffic};
 use tracing::subscriber::DefaultGuard;
 use value::{Value, map};
 
@@ -274,4 +274,20 @@ fn a_job_at_another_member_can_be_found_while_it_runs() {
         seconds(20).await;
         ran_once(&cluster, &job);
     });
+}
+
+/// With the default options, whatever the members decided before.
+#[test]
+fn members_with_nothing_to_do_send_each_other_less_than_a_kilobyte_a_second() {
+    for plan in [single(), Plan { witness: true, ..failover() }] {
+        Sim::run(95, async |sim| {
+            let (cluster, _ear) = begin(&sim, plan).await;
+            ping(&cluster, "m1").await;
+            seconds(60).await;
+            let before = Traffic::count(&cluster);
+            seconds(240).await;
+            let pairs = Traffic::count(&cluster).since(&before);
+            assert!(pairs.iter().all(|(_, bytes)| (1..1_000).contains(bytes)), "{pairs:?}");
+        });
+    }
 }

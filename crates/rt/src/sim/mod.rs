@@ -226,6 +226,12 @@ impl Sim {
         self.world.state().hosts[number].life.count()
     }
 
+    /// Returns how many bytes the programs of a host have sent to those of another one.
+    pub fn sent(&self, from: &str, to: &str) -> u64 {
+        let ends = (self.number(from), self.number(to));
+        self.world.state().sent.get(&ends).copied().unwrap_or_default()
+    }
+
     /// Returns a description of both directions of all connections.
     pub fn directions(&self) -> Vec<String> {
         self.world.state().directions()

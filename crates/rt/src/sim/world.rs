@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) trace: Vec<String>,
     pub(crate) listeners: BTreeMap<(usize, u16), Listening>,
     links: BTreeMap<(usize, usize), Path>,
+    /// How many bytes each host has sent to each other one.
+    pub(crate) sent: BTreeMap<(usize, usize), u64>,
     pipes: BTreeMap<u64, Pipe>,
     next: u64,
     due: BinaryHeap<Reverse<Due>>,
@@ -177,6 +179,7 @@ impl World {
             trace: Vec::new(),
             listeners: BTreeMap::new(),
             links: BTreeMap::new(),
+            sent: BTreeMap::new(),
             pipes: BTreeMap::new(),
             next: 0,
             due: BinaryHeap::new(),
@@ -442,6 +445,9 @@ impl State {
         let host = &self.hosts[from];
         if !host.power || host.life.number != life && !matches!(item, Item::Reset | Item::Fin) {
             return;
+        }
+        if let Item::Data(bytes) = &item {
+            *self.sent.entry((from, to)).or_default() += bytes.len() as u64;
         }
         // What was held goes first: bytes keep their order.
         if waits || !self.open(from, to) {
