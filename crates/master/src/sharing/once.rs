@@ -11,7 +11,7 @@ use runners::Guard;
 use share::duties::{LastRuns, Occasion};
 use share::member::{Member, Right};
 use share::votes::{Ballot, LeaseStart, OncePolicy, SetAction, SetLeases, Voters, finish_claim};
-use share::{Change, Class, Content, Index as _, Message, Moment, Node, Records as _, Stamp, State};
+use share::{Change, Class, Content, Index as _, Key, Message, Moment, Node, Records as _, Stamp, State};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use tracing::{debug, error, info};
@@ -30,6 +30,9 @@ const PATIENCE: u64 = 30_000;
 
 /// How many runs may wait.
 const MOST_WAITING: usize = 1_000;
+
+/// How many seconds in a row may have claims of earlier intervals.
+const MOST_TAKEN: usize = 1_000;
 
 /// A run that has begun. The worker hears of its end when this is dropped.
 struct Begun {
@@ -58,9 +61,9 @@ impl Drop for Begun {
 /// Asks whether this member does at an occasion what the set does once.
 pub async fn turn(links: SetLinks, occasion: Occasion) -> Option<Box<dyn Turn>> {
     let (answer, answered) = oneshot::channel();
-    links.worker.send(Work::Begin(occasion.clone(), answer)).await.ok()?;
+    links.worker.send(Work::Begin(occasion, answer)).await.ok()?;
     // No answer means no.
-    let fence = answered.await.ok().flatten()?;
+    let (fence, occasion) = answered.await.ok().flatten()?;
     let guard = Arc::new(HeldLease { held: links.held.clone(), lease: occasion.duty.clone(), fence });
     Some(Box::new(Begun { links, occasion: Some(occasion), guard }))
 }
@@ -90,17 +93,17 @@ pub struct Waiting {
 
 /// Who wants to run something.
 pub enum Asker {
-    /// The schedule of this master, which needs the fence.
-    Run(oneshot::Sender<Option<Ballot>>),
+    /// The schedule of this master, which needs the fence, and the occasion as it was claimed.
+    Run(oneshot::Sender<Option<(Ballot, Occasion)>>),
     /// A program on this host.
     Program(oneshot::Sender<Result<Value, String>>),
 }
 
 impl Asker {
     /// Says that it may begin. Returns whether it is still there: a master that stops asks no more.
-    fn begins(self, fence: Ballot) -> bool {
+    fn begins(self, fence: Ballot, occasion: &Occasion) -> bool {
         match self {
-            Asker::Run(answer) => answer.send(Some(fence)).is_ok(),
+            Asker::Run(answer) => answer.send(Some((fence, occasion.clone()))).is_ok(),
             Asker::Program(answer) => answer.send(Ok(map! { "runs" => true, "fence" => fence.round }.into())).is_ok(),
         }
     }
@@ -225,8 +228,7 @@ impl Worker {
     }
 
     fn note_run(&mut self, record: &share::Record) {
-        let arrived = self.model.records().arrived(Class::Claim, &record.key);
-        let age = arrived.map_or(0, |arrived| self.clock.read().certain.saturating_sub(arrived));
+        let age = self.age_of_claim(&record.key).unwrap_or_default();
         self.once.runs.note(record, (self.now().steady as i64).saturating_sub_unsigned(age));
     }
 
@@ -320,8 +322,9 @@ impl Worker {
         };
         // Looked up when the run checks it, which may be at once.
         self.renew_held();
+        let occasion = self.untaken(occasion);
         match self.claim(&occasion, now) {
-            Ok(()) => match answer.begins(fence) {
+            Ok(()) => match answer.begins(fence, &occasion) {
                 true => self.once.named.begun(&occasion, fence, now.steady),
                 false => self.ended(&occasion),
             },
@@ -333,6 +336,29 @@ impl Worker {
             }
         }
         self.release_unused(&occasion.duty);
+    }
+
+    /// Moves an occasion with an interval to a second that has no claim from an earlier interval. There the second only tells
+    /// occasions apart, and a member whose clock was ahead may have used it before.
+    fn untaken(&self, mut occasion: Occasion) -> Occasion {
+        let Some(interval) = occasion.interval else { return occasion };
+        let is_old = |occasion: &Occasion| {
+            let claimed = occasion.key().ok().flatten().and_then(|key| self.age_of_claim(&key));
+            claimed.is_some_and(|age| age >= interval)
+        };
+        for _ in 0..MOST_TAKEN {
+            if !is_old(&occasion) {
+                break;
+            }
+            occasion.due += 1;
+        }
+        occasion
+    }
+
+    /// Returns for how long the members have known a claim, in milliseconds.
+    fn age_of_claim(&self, key: &Key) -> Option<u64> {
+        let arrived = self.model.records().arrived(Class::Claim, key)?;
+        Some(self.clock.read().certain.saturating_sub(arrived))
     }
 
     /// Claims an occasion, unless it must not begin.

@@ -70,7 +70,7 @@ pub enum Work {
     /// A message for a member that is too large to be sent at once.
     Tell(Node, Message),
     /// A run of what the set does once asks whether it may begin.
-    Begin(Occasion, oneshot::Sender<Option<Ballot>>),
+    Begin(Occasion, oneshot::Sender<Option<(Ballot, Occasion)>>),
     /// Such a run has ended.
     Ended(Occasion),
     /// Somebody asks for something.
