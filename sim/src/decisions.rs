@@ -29,8 +29,12 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
     for (place, deletion) in last {
         let earlier = decisions[..place].iter().filter(|one| one.id == deletion.id);
         // What was decided by a member that lost its disk or was removed may have come back since, or never have been told.
-        // A deletion that nobody can tell from the loss of all keys comes back with them.
+        // A deletion that nobody can tell from the loss of all keys comes back with them. So does one that did not count yet when
+        // its master ended, if it was of the last file in its directory. And a master that has reported a loss tells of none
+        // before an operator has decided.
         let stays = !ledger.lost_since(&deletion.master, Duration::ZERO, now)
+            && !ledger.died(&deletion.master, deletion.at, deletion.at + LOSS_WINDOW)
+            && !ledger.is_silent(&deletion.master, &cluster.ear.lost_keys(&deletion.master), deletion.at)
             && !ledger.counts_as_wiped(&deletion.master, deletion.at);
         if !stays || !earlier.clone().all(|one| told(ledger, one, &deletion.master, deletion.at)) {
             continue;

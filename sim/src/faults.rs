@@ -196,6 +196,7 @@ impl Fault {
                 if cluster.ask_set(host, map! { "what" => "restore_keys" }).await.is_err() {
                     return false;
                 }
+                ledger.restore_keys(host, sim.elapsed());
             }
         }
         sim.note(format_args!("ends: {self:?}"));

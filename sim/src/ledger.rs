@@ -26,6 +26,8 @@ pub struct Ledger {
     losses: BTreeMap<String, Vec<(Duration, Duration)>>,
     /// When the key files of each master were wiped.
     wipes: BTreeMap<String, Vec<Duration>>,
+    /// When an operator had the lost keys of a master written again.
+    restores: BTreeMap<String, Vec<Duration>>,
     /// The number of commands that minions began.
     pub begun: usize,
     /// Returns that could be read where the job was published.
@@ -120,6 +122,17 @@ impl Ledger {
     /// The accepted keys of a master were wiped.
     pub fn wipe_keys(&mut self, master: &str, now: Duration) {
         self.wipes.entry(master.to_owned()).or_default().push(now);
+    }
+
+    /// The lost keys of a master were written again.
+    pub fn restore_keys(&mut self, master: &str, now: Duration) {
+        self.restores.entry(master.to_owned()).or_default().push(now);
+    }
+
+    /// Returns whether a master, which reported lost keys at these times, tells others nothing of a file that is deleted at a time.
+    pub fn is_silent(&self, master: &str, lost: &[Duration], at: Duration) -> bool {
+        let restores = self.restores.get(master).map(Vec::as_slice).unwrap_or_default();
+        lost.iter().any(|lost| *lost <= at + LOSS_WINDOW && !restores.iter().any(|now| (*lost..=at).contains(now)))
     }
 
     /// Returns whether a file that vanished at a time counts among those that were wiped shortly after, as the master cannot tell

@@ -26,6 +26,9 @@ const SCHEDULED: &str = "Running scheduled job: ";
 /// A master's message when it reports a return.
 const TOLD: &str = "Got return from ";
 
+/// A part of a master's message when it tells no other member that key files are gone, until an operator has decided.
+const LOST: &str = "vanished at once, which other masters are not told";
+
 /// The parts of the master whose debug messages are heard as well: which leases it holds, and what it does once in the set.
 const HELD: &str = "sharing::held";
 const ONCE: &str = "sharing::once";
@@ -54,6 +57,8 @@ pub struct Ear {
     told: Mutex<BTreeMap<(String, String), Reports>>,
     /// What masters said of leases and claims.
     leases: Mutex<Vec<Said>>,
+    /// The times at which each master reported that key files are lost.
+    lost: Mutex<BTreeMap<String, Vec<Duration>>>,
 }
 
 /// Something that a master said.
@@ -102,6 +107,7 @@ impl Ear {
             started: Mutex::default(),
             told: Mutex::default(),
             leases: Mutex::default(),
+            lost: Mutex::default(),
         })
     }
 
@@ -154,6 +160,11 @@ impl Ear {
         told.iter().filter(|(_, times)| is_twice(times)).map(|(key, times)| (key.clone(), times.clone())).collect()
     }
 
+    /// Returns the times at which a master reported that key files are lost.
+    pub fn lost_keys(&self, master: &str) -> Vec<Duration> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(master).cloned().unwrap_or_default()
+    }
+
     /// Returns what masters said of leases and claims, in its order.
     pub fn leases(&self) -> Vec<Said> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -175,6 +186,10 @@ impl Ear {
         if message == STARTING {
             let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
             started.entry(host.to_owned()).or_default().push(self.sim.elapsed());
+        }
+        if message.contains(LOST) {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.entry(host.to_owned()).or_default().push(self.sim.elapsed());
         }
         // A return that a master stores for another one has a longer message, which does not count.
         if let Some((id, jid)) = message.strip_prefix(TOLD).and_then(|rest| rest.split_once(" for job "))
