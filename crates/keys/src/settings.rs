@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit_and_nonsense_is_named() {
-        let settings = Master::from_options(map! {
-            "root_dir" => "/tmp/x", "autosign_timeout" => 0, "max_minions" => 0, "hash_type" => "rot13",
+        let mut settings = Master::from_options(map! {
+            "root_dir" => "/tmp/x", "autosign_timeout" => 0, "max_minions" => 0,
             "max_pending_keys" => 0,
         })
         .unwrap();
@@ -136,6 +136,7 @@ mod tests {
         let admission = AdmissionOptions::from(&settings);
         assert_eq!((admission.max_minions, admission.max_pending.all), (None, None));
         assert_eq!((admission.max_pending.per_address, admission.minimum_key_bits), (Some(2_000), 2048));
+        settings.keys.hash_type = "rot13".to_owned();
         let error = ManagerOptions::try_from(&settings).unwrap_err().to_string();
         assert!(error.contains("hash_type") && error.contains("rot13"), "{error}");
     }

@@ -38,6 +38,7 @@ mod requests;
 mod returner_queue;
 mod schedule;
 mod senders;
+mod set_clock;
 mod set_requests;
 mod sharing;
 mod start;

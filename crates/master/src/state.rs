@@ -51,7 +51,7 @@ pub struct Shared {
     /// The other masters of that set and their minions, once it has started.
     pub(crate) others: std::sync::OnceLock<Arc<dyn OtherMasters>>,
     /// The time by which it goes in that set, once it has started to share.
-    pub(crate) clock: std::sync::OnceLock<Arc<crate::sharing::clock::Clock>>,
+    pub(crate) clock: std::sync::OnceLock<Arc<crate::set_clock::Clock>>,
     /// What it wrote to its job cache and its data cache and shares with other masters; `None` if it shares nothing.
     pub(crate) outgoing: Option<crate::outgoing::Outgoing>,
     /// The source of job ids, which returns each id once.

@@ -371,7 +371,7 @@ mod tests {
     fn grains_and_pillar_are_options() {
         let pillar = ctx().pillar;
         assert_eq!(call("get", list!["grains:grain"], map! { "omit_grains" => true }), "g".into());
-        assert_eq!(call("get", list!["pillar:l"], map! { "merge" => "recurse" }), list![2].into());
+        assert_eq!(call("get", list!["pillar:l"], map! { "merge" => "recurse" }), list![2]);
         assert_eq!(call("option", list!["grains"], map! {}), map! { "grain" => "g" }.into());
         assert_eq!(
             call("option", list!["pill*"], map! { "wildcard" => true }),

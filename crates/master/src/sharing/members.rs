@@ -11,8 +11,8 @@ use share::{Class, Classes, Content, Entry, Key, Message, Model, Node, Record, R
 use tokio::sync::mpsc::Sender;
 use wire::Jid;
 
-use super::clock::Clock;
 use super::worker::Work;
+use crate::set_clock::Clock;
 
 /// The maximum number of members: each has a slot of its own for its job ids.
 const MOST_MEMBERS: usize = 99;

@@ -14,7 +14,6 @@
 mod actions;
 mod announced;
 mod catch_up;
-pub mod clock;
 mod commands;
 mod data;
 mod drift;
@@ -52,7 +51,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use clock::Clock;
+use crate::set_clock::Clock;
 use drift::DriftInbox;
 use events::EventInbox;
 use forward::Inbox;

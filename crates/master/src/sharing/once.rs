@@ -18,12 +18,12 @@ use tracing::{debug, error, info};
 use value::{Value, map};
 
 use super::SetLinks;
-use super::clock::STARTED;
 use super::held::{Held, HeldLease};
 use super::named::Named;
 use super::voters::VotersFile;
 use super::worker::{Work, Worker};
 use crate::other_masters::Turn;
+use crate::set_clock::STARTED;
 
 /// For how long a run waits for the lease, in milliseconds. A member that fails is followed by the next one after ten seconds.
 const PATIENCE: u64 = 30_000;

@@ -25,7 +25,6 @@ use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
-use super::clock::{Clock, STARTED};
 use super::drift::DriftInbox;
 use super::events::EventInbox;
 use super::forward::Inbox;
@@ -43,6 +42,7 @@ use super::voters::VotersFile;
 use super::watch::KeyWatch;
 use crate::Shared;
 use crate::maintenance::KEY_TAG;
+use crate::set_clock::{Clock, STARTED};
 use crate::set_requests::{SetQuestion, SetRequest};
 
 /// How many things are done together.
