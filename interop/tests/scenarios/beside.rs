@@ -55,7 +55,6 @@ const ANSWERED: &[&str] = &[
     "--retcode-passthrough | test.false",
     "cmd.run | echo $0",
     "sys.argspec | cmd.run",
-    "config.get | pillar",
     "config.get | grains:id",
     "slsutil.renderer | string={{ opts.pillar == pillar }} {{ opts.grains.id }} | default_renderer=jinja",
     "--local | --id=other | grains.get | id",
