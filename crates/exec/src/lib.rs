@@ -34,7 +34,7 @@ pub use catalogue::Catalogue;
 pub use context::{
     Agent, Context, Job, MasterRole, MasterState, MasterStatus, Progress, Refresh, RunningJob, Scope, StateCall,
 };
-pub use docstring::docstring;
+pub use docstring::{docstring, raw_docstring};
 pub use error::{Error, Result};
 pub use exec_macros::function;
 pub use function::{Bound, CallFuture, Param};

@@ -1,8 +1,5 @@
 //! The documentation of runners and wheel functions.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use targeting::fnmatch;
 use value::Map;
 
@@ -17,7 +14,7 @@ pub fn docs(modules: &[&Module], wanted: &str) -> Map {
         for function in module.functions {
             let name = format!("{}.{}", module.name, function.name);
             if is_wanted(&name, wanted) {
-                found.insert(name, plain(function.doc));
+                found.insert(name, exec::docstring(function.doc));
             }
         }
     }
@@ -34,31 +31,6 @@ fn is_wanted(name: &str, wanted: &str) -> bool {
     }
 }
 
-/// Returns a text as Python programs write documentation: on separate lines, indented.
-pub fn raw(doc: &str) -> String {
-    let mut text = String::from("\n");
-    for line in doc.lines() {
-        if !line.is_empty() {
-            text.push_str("    ");
-        }
-        text.push_str(line);
-        text.push('\n');
-    }
-    text.push_str("    ");
-    text
-}
-
-/// The same, without marks for typesetting.
-fn plain(doc: &str) -> String {
-    static CODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r" *\.\. code-block:: \S+\n{1,2}").ok());
-    let text = raw(doc);
-    // The expression is constant. If it ever failed to compile, documentation with marks is better than a panic.
-    match &*CODE {
-        Some(code) => code.replace_all(&text, "").into_owned(),
-        None => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,10 +44,5 @@ mod tests {
         assert_eq!(names("*.active"), ["jobs.active"]);
         assert!(names("job").is_empty());
         assert!(names("").len() > names("jobs").len());
-    }
-
-    #[test]
-    fn marks_are_taken_out() {
-        assert_eq!(plain("One.\n\n.. code-block:: bash\n\n    salt-run x"), "\n    One.\n\n        salt-run x\n    ");
     }
 }

@@ -12,7 +12,6 @@ use wire::MinionId;
 use wire::jid::JidSource;
 
 use crate::context::failed;
-use crate::docs::raw;
 use crate::success::check_result;
 use crate::{Function, Job, Kind, RunnerContext, secrets};
 
@@ -156,7 +155,7 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
 
 /// Shows the usage of a function. For Salt a runner succeeds that way, without a return code, but a wheel function fails.
 fn misused(kind: Kind, text: &str, function: &Function) -> (Value, Option<String>, Option<i64>) {
-    let usage = format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", raw(function.doc));
+    let usage = format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", exec::raw_docstring(function.doc));
     (usage.into(), None, matches!(kind, Kind::Wheel).then_some(1))
 }
 
