@@ -54,7 +54,7 @@ impl Events {
     pub fn wrongs(&self, masters: &[String], ledger: &Ledger) -> Vec<String> {
         let (log, mut wrongs) = (self.log(), Vec::new());
         for ((number, host), times) in log.heard.iter().filter(|(_, times)| times.len() > 1) {
-            wrongs.push(format!("event {number} came to {host} more than once: {times:?}"));
+            wrongs.push(format!("{host} got event {number} more than once: {times:?}"));
         }
         for (number, (from, at)) in log.fired.iter().enumerate() {
             for host in masters {
@@ -118,7 +118,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Returns the number of wrongs when `m1` has fired an event at 100 seconds, which it hears itself and `m2` so many times.
+    /// Returns the number of violations when `m1` fires an event at 100 s and `m2` gets it `heard` times.
     fn wrongs(ledger: &Ledger, heard: usize, connected: u64) -> usize {
         let events = Events::default();
         let number = events.fire("m1", at(100));

@@ -29,9 +29,9 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
     for (place, deletion) in last {
         let earlier = decisions[..place].iter().filter(|one| one.id == deletion.id);
         // What was decided by a member that lost its disk or was removed may have come back since, or never have been told.
-        // A deletion that nobody can tell from the loss of all keys comes back with them. So does one that did not count yet when
-        // its master ended, if it was of the last file in its directory. And a master that has reported a loss tells of none
-        // before an operator has decided.
+        // A deletion that looks like a part of a loss is undone when the lost keys are restored. So is one of the last file in a
+        // directory, if the master stops before the deletion counts. A master that has reported a loss announces no deletions
+        // until an operator decides.
         let stays = !ledger.lost_since(&deletion.master, Duration::ZERO, now)
             && !ledger.died(&deletion.master, deletion.at, deletion.at + LOSS_WINDOW)
             && !ledger.is_silent(&deletion.master, &cluster.ear.lost_keys(&deletion.master), deletion.at)

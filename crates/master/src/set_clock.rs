@@ -132,7 +132,7 @@ enum News {
     Differs,
 }
 
-/// Returns what the log is to say of the clock of another master, which is ahead by so many milliseconds.
+/// Returns what to log about the clock of another master, which is `ahead` milliseconds ahead of this one.
 fn news(logged: Option<&Logged>, ahead: i64, now: Instant) -> Option<News> {
     let (differed, difference) = (logged.and_then(|logged| logged.ahead), ahead.unsigned_abs());
     if difference < NOTABLE / 2 {

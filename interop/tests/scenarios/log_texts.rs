@@ -132,7 +132,7 @@ const OF_FAILED_JOBS: &[(&[&str], &str, &str)] = &[
     ),
 ];
 
-/// The lines of the master's log that tell of a pillar that does not render.
+/// What the master logs when a pillar does not render.
 const OF_A_PILLAR: [&str; 2] = [
     "Rendering SLS 'broken' failed, render error:",
     "Pillar render error: Rendering SLS 'broken' failed. Please see master log for details.",

@@ -110,7 +110,7 @@ pub fn forged_publication(scene: &mut Scene<'_>) -> Result<String> {
     Ok("not obeyed, the minion goes on answering".to_owned())
 }
 
-/// A place on the path records a command and sends it again to a minion that has been started anew since.
+/// An attacker on the network path records a publication and replays it after the minion has restarted.
 pub fn recorded_publication(scene: &mut Scene<'_>) -> Result<String> {
     let (between, mut minion) = behind(scene, "behind-rec")?;
     let trophy = scene.trophy("recorded");
