@@ -76,8 +76,11 @@ pub trait Guard: Send + Sync {
     fn lost(&self) -> BoxFuture<'_, Option<String>>;
 }
 
-/// A live view of the minions whose link to this master is up.
+/// What a running master knows: job ids, and the minions whose link to it is up.
 pub trait Connected: Send + Sync {
+    /// Returns a new job id.
+    fn new_jid(&self) -> String;
+
     /// Returns each id with the address its connection comes from.
     fn connected(&self) -> Vec<(String, Option<IpAddr>)>;
 }

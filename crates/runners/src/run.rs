@@ -49,6 +49,10 @@ pub struct Outcome {
 
 /// Returns a new job id.
 pub async fn new_jid(ctx: &RunnerContext) -> String {
+    // A running master has a source of its own, which knows the ids of its jobs, its slot in a set and the time of that set.
+    if let Some(master) = &ctx.connected {
+        return master.new_jid();
+    }
     // One source for the whole process: two calls within a microsecond must not share an id.
     static SOURCE: Mutex<Option<JidSource>> = Mutex::const_new(None);
     let mut source = SOURCE.lock().await;

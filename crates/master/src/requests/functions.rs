@@ -74,6 +74,10 @@ pub(crate) fn context(shared: &Arc<Shared>) -> RunnerContext {
 struct Live(Arc<Shared>);
 
 impl Connected for Live {
+    fn new_jid(&self) -> String {
+        self.0.new_jid().to_string()
+    }
+
     fn connected(&self) -> Vec<(String, Option<IpAddr>)> {
         let presence = &self.0.presence;
         self.0.connected_anywhere().into_iter().map(|id| (id.to_string(), presence.address(&id))).collect()
