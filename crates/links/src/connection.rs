@@ -1,6 +1,7 @@
 //! One connection of a link: writes what is queued, hands over what arrives, and beats.
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -43,11 +44,13 @@ pub(crate) async fn run(
     let (pong, pongs) = mpsc::channel(PONGS);
     let reader = Reader { hub: &hub, link: &link, lane, half: read, frames: met.reader, pong, linked: None };
     let writer = Writer { hub: &hub, link: &link, lane, half: write, pongs, pings: 0 };
+    let (mut reading, mut writing) = (pin!(reader.run()), pin!(writer.run(first)));
     let reason = tokio::select! {
         biased;
-        reason = reader.run() => reason,
-        reason = writer.run(first) => reason,
+        reason = &mut reading => reason,
+        reason = &mut writing => reason,
     };
+    // Before the connection is dropped: the peer would answer by closing the other lane, which knows no reason.
     hub.closed(id, &reason);
 }
 

@@ -124,15 +124,21 @@ fn members_link_and_talk_over_sockets() {
                 tokio::task::yield_now().await;
             }
             let message = loop {
-                if let Incoming::Message { message, .. } = to_two.next().await {
-                    break message;
+                match to_two.next().await {
+                    Incoming::Message { message, .. } => break message,
+                    Incoming::Linked(..) => {}
+                    other => panic!("message {number}: {other:?}"),
                 }
             };
             assert!(message.len() == 100_000 && message.iter().all(|byte| *byte == number));
         }
         one.stop().await;
         let down = Incoming::Down(node(1), "it was stopped".into());
-        while to_two.next().await != down {}
+        let mut last = to_two.next().await;
+        while let Incoming::Linked(..) = last {
+            last = to_two.next().await;
+        }
+        assert_eq!(last, down);
         let status = two.status();
         assert!(matches!(status[..], [LinkStatus { state: LinkState::Away { .. }, .. }]), "{status:?}");
     };
