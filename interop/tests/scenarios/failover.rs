@@ -133,12 +133,30 @@ fn signed_keys_of_different_masters() {
         }
         minions.iter_mut().try_for_each(|minion| minion.launch(sandbox))?;
         masters[0].wait_answering(&["f", "stock8", "stock6"])?;
-        // A minion of 3006.30 may stay at the dead master, also with real masters only, so it is left out from here on.
-        dies(&mut masters, 0, 1, "f")?;
-        masters[1].wait_answering(&["f", "stock8"])?;
-        dies(&mut masters, 1, 2, "f")?;
-        masters[2].wait_answering(&["f", "stock8"])
+        // A minion of 3006.30 often stays at the dead master, also with real masters only, so it is left out from here on.
+        for next in [1, 2] {
+            dies(&mut masters, next - 1, next, "f")?;
+            follows(&masters[next], &mut minions[1], sandbox)?;
+        }
+        Ok(())
     });
+}
+
+/// Waits until a real minion answers the next master. One of 3008.5 stays at a dead master once in a while, also with real masters
+/// only, and follows when it is started again.
+fn follows(master: &Master, stock: &mut Minion, sandbox: &Sandbox) -> Result<()> {
+    let id = stock.id().to_owned();
+    let answers = || {
+        let asked = ["--out=json", "--static", "-t", "3", &id, "test.ping"];
+        let got = master.program("salt").args(asked).limit(PATIENCE).run().and_then(|output| output.json());
+        got.is_ok_and(|got| got[&id] == json!(true))
+    };
+    if until(&format!("{id} to answer {}", master.name()), PATIENCE, answers).is_err() {
+        println!("  {id} stayed at the dead master and is started again");
+        stock.daemon()?.kill();
+        stock.launch(sandbox)?;
+    }
+    master.wait_answering(&[&id])
 }
 
 #[test]
