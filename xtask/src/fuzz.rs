@@ -3,7 +3,6 @@
 //! The targets live in the crate `fuzz/`, which is not a member of the workspace since it is built with
 //! instrumentation. Its `corpus/<target>/` is kept in the repository; what a run finds goes to the build directory.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -64,11 +63,10 @@ enum Priority {
 }
 
 impl Priority {
-    /// A command that runs with this priority.
-    fn step(self, program: impl AsRef<OsStr>) -> Step {
+    fn apply(self, step: Step) -> Step {
         match self {
-            Priority::Usual => Step::new(program),
-            Priority::Low => Step::new("nice").args(["-n", "15"]).arg(program),
+            Priority::Usual => step,
+            Priority::Low => step.low_priority(),
         }
     }
 }
@@ -89,7 +87,7 @@ pub fn beside_others(seconds: u32) -> Result<Tally, Failure> {
 fn build(priority: Priority) -> Result<(), Failure> {
     let args = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &host()?, "--target-dir"];
     // With the flags in the environment, not in a profile: the dependencies must be instrumented as well.
-    priority.step(cargo_program()).args(args).arg(build_dir()).env("RUSTFLAGS", FLAGS).run()
+    priority.apply(Step::new(cargo_program()).args(args).arg(build_dir()).env("RUSTFLAGS", FLAGS)).run()
 }
 
 /// The compiler's own platform: naming it keeps the instrumentation away from build scripts and macros.
@@ -136,7 +134,7 @@ fn start(name: &str, pace: Pace) -> Result<(Child, PathBuf), Failure> {
     let log = artifacts.join("log");
     let program = build_dir().join(host()?).join("release").join(name);
     // libFuzzer puts new inputs into the first directory it is given.
-    let mut step = pace.priority.step(program).arg(&found);
+    let mut step = Step::new(program).arg(&found);
     let kept = workspace().join("fuzz/corpus").join(name);
     if kept.exists() {
         step = step.arg(&kept);
@@ -153,7 +151,8 @@ fn start(name: &str, pace: Pace) -> Result<(Child, PathBuf), Failure> {
         Seed::Fixed => Some("-seed=1"),
     };
     let step = step.args(limits).args(seed).args(["-print_final_stats=1", "-max_len=65536"]);
-    let child = step.arg(format!("-artifact_prefix={}/", artifacts.display())).background(&log)?;
+    let step = step.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    let child = pace.priority.apply(step).background(&log)?;
     Ok((child, log))
 }
 

@@ -102,6 +102,22 @@ impl Step {
         self
     }
 
+    /// Lets it run with a low priority, beside tests with timeouts.
+    pub fn low_priority(self) -> Self {
+        let mut command = Command::new("nice");
+        command.args(["-n", "15"]).arg(self.command.get_program()).args(self.command.get_args());
+        if let Some(dir) = self.command.get_current_dir() {
+            command.current_dir(dir);
+        }
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Self { command, line: format!("nice {}", self.line) }
+    }
+
     /// Changes the folder it runs in.
     pub fn dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
@@ -164,5 +180,19 @@ impl Step {
 
     fn not_started(&self, error: &std::io::Error) -> Failure {
         Failure::new(format!("failed to run `{}`: {error}", self.line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_low_priority_is_the_same_command() {
+        let step = Step::new("sh").args(["-c", "echo $WORD $(pwd) $(nice)"]).env("WORD", "storms").dir(Path::new("/"));
+        let step = step.low_priority();
+        assert!(step.line().starts_with("nice sh -c"), "{}", step.line());
+        let usual: i32 = Step::new("nice").output().unwrap().trim().parse().unwrap();
+        assert_eq!(step.output().unwrap().trim(), format!("storms / {}", (usual + 15).min(19)));
     }
 }

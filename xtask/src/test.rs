@@ -42,22 +42,26 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     // Begun first: it waits for the network while everything else compiles.
     let real_salt = times.of("packages of the system", || prepare(scope))?;
     checks(&mut tally, &mut times);
-    times.of("unit tests and storms", || unit_tests(scope, &mut tally))?;
+    times.of("unit tests", || unit_tests(scope, &mut tally))?;
     let built = times.of("the program", || checked(cargo(&["build", "--package", "saltern-cli"])));
     tally.check("cargo build", built);
     if scope == Scope::Full {
-        longer_tests(built, &mut tally, &mut times)?;
+        machine_tests(built, &mut tally, &mut times)?;
     }
     let installed = real_salt.and_then(|thread| thread.join().expect("the installation does not panic"));
+    let interop = || interop(scope, built, installed, &mut tally);
     match scope {
-        Scope::Short => times.of("interop", || interop(scope, built, installed, &mut tally))?,
-        Scope::Full => times.of("interop, and fuzzing beside it", || {
-            // Scenarios mostly wait, so fuzzing costs no time beside them.
-            let fuzzing = std::thread::spawn(|| fuzz::beside_others(fuzz::SECONDS));
-            let outcome = interop(scope, built, installed, &mut tally);
-            tally.add_all(fuzzing.join().expect("fuzzing does not panic")?);
-            outcome
-        })?,
+        Scope::Short => times.of("interop", interop)?,
+        Scope::Full => {
+            let (outcome, beside) = times.of("interop, and beside it", || {
+                let beside = std::thread::spawn(beside_interop);
+                (interop(), beside.join().expect("what runs beside interop does not panic"))
+            });
+            outcome?;
+            let (part, beside) = beside?;
+            tally.add_all(part);
+            print!("beside interop:\n{}all parts:\n", beside.parts());
+        }
     }
     println!("{times}{tally}");
     if tally.failed == 0 { Ok(()) } else { Err(Failure::new("some checks failed")) }
@@ -101,8 +105,6 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
     let step = match scope {
         Scope::Short => step,
         Scope::Full => step
-            .env("SALTERN_STORMS", STORMS)
-            .env("SALTERN_SHARING_STORMS", SHARING_STORMS)
             .env("SALTERN_HISTORIES", HISTORIES)
             .env("SALTERN_LEASE_STORMS", LEASE_STORMS)
             .env("SALTERN_CANCELS", CANCELS),
@@ -110,8 +112,8 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
     follow(tally, step)
 }
 
-fn longer_tests(built: bool, tally: &mut Tally, times: &mut Times) -> Result<(), Failure> {
-    tally.check("instructions", times.of("instructions", counted_instructions));
+/// Tests that want the machine for themselves.
+fn machine_tests(built: bool, tally: &mut Tally, times: &mut Times) -> Result<(), Failure> {
     if judged() {
         times.of("live tests", || live_tests(tally))?;
     }
@@ -121,6 +123,24 @@ fn longer_tests(built: bool, tally: &mut Tally, times: &mut Times) -> Result<(),
         times.of("attacks", || follow(tally, crate::attack_step(checked_program())))?;
     }
     Ok(())
+}
+
+/// What depends on no clock, with a low priority: scenarios mostly wait, so this costs little time beside them.
+fn beside_interop() -> Result<(Tally, Times), Failure> {
+    let (mut tally, mut times) = (Tally::default(), Times::default());
+    times.of("storms", || storms(&mut tally))?;
+    tally.check("instructions", times.of("instructions", counted_instructions));
+    let fuzzing = times.of("fuzzing", || fuzz::beside_others(fuzz::SECONDS))?;
+    tally.add_all(fuzzing);
+    Ok((tally, times))
+}
+
+/// All storms of a full run. The unit tests have run some already.
+fn storms(tally: &mut Tally) -> Result<(), Failure> {
+    // The whole workspace: for a part of it cargo would choose other features and build the crates again.
+    let step = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--test", "storms"]);
+    let step = step.env("SALTERN_STORMS", STORMS).env("SALTERN_SHARING_STORMS", SHARING_STORMS);
+    follow(tally, step.low_priority())
 }
 
 /// Tests that need root and change packages, accounts and services of the machine.

@@ -15,17 +15,22 @@ impl Times {
         self.0.push((name.to_owned(), began.elapsed()));
         outcome
     }
+
+    /// Returns the parts without their sum: other parts ran at the same time.
+    pub fn parts(&self) -> String {
+        self.0.iter().map(|(name, took)| line(name, *took)).collect()
+    }
+}
+
+fn line(name: &str, took: Duration) -> String {
+    let seconds = took.as_secs();
+    format!("{:>3}:{:02}  {name}\n", seconds / 60, seconds % 60)
 }
 
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.0.iter().map(|(_, took)| *took).sum();
-        let all = self.0.iter().map(|(name, took)| (name.as_str(), *took)).chain([("together", total)]);
-        for (name, took) in all {
-            let seconds = took.as_secs();
-            writeln!(f, "{:>3}:{:02}  {name}", seconds / 60, seconds % 60)?;
-        }
-        Ok(())
+        write!(f, "{}{}", self.parts(), line("together", total))
     }
 }
 
