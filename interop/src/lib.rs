@@ -8,6 +8,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `SALTERN_SALT_DIR` | where the virtual environments of the real Salt are (default `~/.cache/saltern/salt`) |
+//! | `SALTERN_SALTGUI_DIR` | the directory `saltgui` of a checkout of SaltGUI, for the subject `saltgui` |
 //! | `SALTERN_BIN` | the program under test (default: `saltern` of the newest build beside the test) |
 //! | `SALTERN_INTEROP_OURS` | a line (`3008.5`) or a folder whose programs replace Saltern's |
 //! | `SALTERN_INTEROP_KEEP` | keep the scratch directories |

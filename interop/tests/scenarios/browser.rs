@@ -39,13 +39,18 @@ fn judged() -> bool {
     std::env::var("CI").as_deref() == Ok("true")
 }
 
+/// Returns the program of Chromium.
+pub fn chromium() -> Option<&'static str> {
+    CHROMIUM.into_iter().find(|place| Path::new(place).exists())
+}
+
 /// Finds what is needed. `None` prints why the test is skipped.
 fn tools() -> Option<Tools> {
     let skipped = |what: &str| {
         assert!(!judged(), "{what}");
         println!("skipped: {what}");
     };
-    let Some(chromium) = CHROMIUM.into_iter().find(|place| Path::new(place).exists()) else {
+    let Some(chromium) = chromium() else {
         skipped("there is no Chromium (package chromium)");
         return None;
     };
@@ -76,7 +81,7 @@ fn axe(clients: &Path) -> Option<PathBuf> {
 }
 
 /// The directory of the screenshots.
-fn shots() -> Result<PathBuf> {
+pub fn shots() -> Result<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/screenshots");
     fs::create_dir_all(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
     Ok(dir)

@@ -30,6 +30,7 @@ mod permissions;
 mod rest;
 mod returns;
 mod salt_call;
+mod saltgui;
 mod schedule;
 mod sharing;
 mod signals;
