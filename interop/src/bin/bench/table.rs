@@ -13,6 +13,8 @@ pub enum Unit {
     MebibytesPerSecond,
     /// Requests.
     PerSecond,
+    /// Counted things.
+    Number,
 }
 
 /// The goal of a row.
@@ -122,6 +124,7 @@ fn with_unit(value: f64, unit: Unit) -> String {
         Unit::Mebibytes => format!("{value:.1} MiB"),
         Unit::MebibytesPerSecond => format!("{value:.0} MiB/s"),
         Unit::PerSecond => format!("{value:.1} /s"),
+        Unit::Number => format!("{value:.0}"),
     }
 }
 

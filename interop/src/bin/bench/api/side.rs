@@ -36,8 +36,7 @@ pub struct Numbers {
     pub idle: f64,
     pub loaded: f64,
     pub streaming: f64,
-    /// Events that arrived in a second, at all streams together.
-    pub events: f64,
+    pub streams: streams::Measured,
 }
 
 /// Starts everything, measures, and stops it.
@@ -72,13 +71,13 @@ pub fn measure(sandbox: &Sandbox, salt: &Salt, name: &str, runtime: &Runtime) ->
     let settings = format!("rest_cherrypy: {}\n", rest(address, streams::STREAMS + 100));
     fs::write(master.conf().join("master.d/streams.conf"), settings)?;
     let mut api = start_api(&master, address)?;
-    let (_open, events) = runtime.block_on(async {
+    let (_open, streams) = runtime.block_on(async {
         let session = log_in(&url).await?;
         streams::open(&url, &session).await
     })?;
     let streaming = memory(&api)?;
     api.kill();
-    let numbers = Numbers { loads, idle, loaded, streaming, events };
+    let numbers = Numbers { loads, idle, loaded, streaming, streams };
     eprintln!("  {numbers:?}");
     Ok(numbers)
 }

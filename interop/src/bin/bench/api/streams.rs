@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use reqwest::Client;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ pub const STREAMS: usize = 500;
 const EVENTS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest that all streams may take to open.
+/// The longest that all streams may take to open. At the real one some never do: 452 to 500 of them open.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The rest before events are counted.
@@ -55,8 +55,17 @@ impl Drop for Streams {
     }
 }
 
-/// Opens streams and fires events. Returns the streams, and how many events arrived in a second, at all streams together.
-pub async fn open(url: &str, session: &str) -> Result<(Streams, f64)> {
+/// What is measured while streams are open.
+#[derive(Debug)]
+pub struct Measured {
+    /// How many of the streams are open.
+    pub open: usize,
+    /// Events that arrived in a second, at all streams together.
+    pub events: f64,
+}
+
+/// Opens streams and fires events. An error if fewer than three of four open.
+pub async fn open(url: &str, session: &str) -> Result<(Streams, Measured)> {
     let received = Arc::new(Received::default());
     let client = Client::builder().pool_max_idle_per_host(0).build()?;
     let streams = (0..STREAMS).map(|_| {
@@ -65,8 +74,10 @@ pub async fn open(url: &str, session: &str) -> Result<(Streams, f64)> {
         tokio::spawn(async move { read(&client, &url, &session, &received).await })
     });
     let streams = Streams(streams.collect());
-    let opened = timeout(LONGEST, received.until(|received| &received.open, STREAMS)).await;
-    opened.with_context(|| format!("{} of {STREAMS} streams are open", received.open.load(Ordering::SeqCst)))?;
+    let _ = timeout(LONGEST, received.until(|received| &received.open, STREAMS)).await;
+    let open = received.open.load(Ordering::SeqCst);
+    eprintln!("  {open} of {STREAMS} streams are open");
+    ensure!(open * 4 >= STREAMS * 3, "{open} of {STREAMS} streams are open");
     let hook = Client::new();
     let fire = async || {
         let body = format!(r#"{{"text": "{}"}}"#, "x".repeat(1000));
@@ -82,11 +93,11 @@ pub async fn open(url: &str, session: &str) -> Result<(Streams, f64)> {
     for _ in 0..EVENTS {
         fire().await?;
     }
-    let wanted = before + EVENTS * STREAMS;
+    let wanted = before + EVENTS * open;
     let all = timeout(PATIENCE, received.until(|received| &received.events, wanted)).await.is_ok();
     let (arrived, took) = (received.events.load(Ordering::SeqCst) - before, begin.elapsed());
-    eprintln!("  {arrived} of {} events in {took:.1?}{}", EVENTS * STREAMS, if all { "" } else { ", not all" });
-    Ok((streams, arrived as f64 / took.as_secs_f64()))
+    eprintln!("  {arrived} of {} events in {took:.1?}{}", EVENTS * open, if all { "" } else { ", not all" });
+    Ok((streams, Measured { open, events: arrived as f64 / took.as_secs_f64() }))
 }
 
 /// Reads a stream, for ever.
