@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::{Error, Result, Role};
@@ -63,11 +63,21 @@ pub struct Held(PathBuf);
 
 /// A lock of another machine that is older was left by a master that is gone.
 const ABANDONED: Duration = Duration::from_secs(3600);
+/// A lock without a process that is younger was just created, and its process is about to be written.
+const WRITTEN: Duration = Duration::from_secs(5);
 /// The third line of a lock that an operator set.
 const BY_HAND: &str = "manual";
 
 /// Locks that this process holds. They distinguish its locks from those of an earlier process with the same pid.
 static OWN_LOCKS: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
+
+/// Held while this process takes or gives back a lock: in between, its file and [`OWN_LOCKS`] do not agree, and another thread would
+/// take the lock for one of an earlier process.
+static GATE: Mutex<()> = Mutex::new(());
+
+fn gate() -> MutexGuard<'static, ()> {
+    GATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn ours<T>(with: impl FnOnce(&mut HashSet<PathBuf>) -> T) -> T {
     with(OWN_LOCKS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
@@ -75,6 +85,7 @@ fn ours<T>(with: impl FnOnce(&mut HashSet<PathBuf>) -> T) -> T {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        let _gate = gate();
         ours(|ours| ours.remove(&self.0));
         if let Err(error) = std::fs::remove_file(&self.0)
             && error.kind() != ErrorKind::NotFound
@@ -123,7 +134,7 @@ enum Verdict {
 /// that no machine can still hold it; another lock, if its process does not run on this machine.
 fn judge(holder: &Holder, facts: Facts, global: bool) -> Verdict {
     let abandoned = facts.age > ABANDONED && !facts.runs;
-    let broken = if holder.by_hand {
+    let broken = if holder.by_hand || (holder.process == 0 && facts.age < WRITTEN) {
         false
     // Without the global lock, masters on other machines do not matter, whatever they wrote.
     } else if !global {
@@ -143,6 +154,7 @@ impl Lock<'_> {
     /// # Errors
     /// If the file cannot be written.
     pub fn take(&self) -> Result<Option<Held>> {
+        let _gate = gate();
         let held = self.place(false)?.then(|| Held(self.path.clone()));
         if held.is_some() {
             ours(|ours| ours.insert(self.path.clone()));
@@ -339,7 +351,9 @@ mod tests {
             (&dead, facts(false, false, 0), false, Break),
             (&dead, facts(true, false, 0), false, Respect),
             (&Holder::default(), facts(false, false, 0), true, Respect),
-            (&Holder::default(), facts(false, false, 0), false, Break),
+            // It may be just being written.
+            (&Holder::default(), facts(false, false, 0), false, Respect),
+            (&Holder::default(), facts(false, false, 1), false, Break),
             (&Holder { by_hand: true, ..dead.clone() }, facts(false, true, 9), true, Respect),
         ] {
             assert_eq!(judge(holder, facts, global), expected, "{holder:?} {facts:?} {global}");
