@@ -1,7 +1,6 @@
 //! The master's event bus: one subscription for all HTTP clients.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use event::{Endpoints, Event, Filter, Listening, Remote, RemoteError};
@@ -11,7 +10,7 @@ use value::Map;
 
 use crate::failure::Failure;
 use crate::ring::Ring;
-use crate::shown::Shown;
+use crate::stream_log::{Reader, StreamLog};
 
 /// The number of events that a slow reader may lag behind.
 const QUEUE: usize = 1024;
@@ -23,15 +22,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long a request waits for a master that has just started.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// The bytes of events that slow streams may keep in memory, together.
-const MOST_KEPT: usize = 32 << 20;
+/// The bytes of events that a slow reader may lag behind.
+const MOST_BYTES: usize = 32 << 20;
 
 /// The events of the master, and the way to fire some.
 pub struct Bus {
     /// For requests, which read at once.
     events: broadcast::Sender<Event>,
     /// For streams, which read as fast as their clients.
-    streams: Streams,
+    streams: Arc<StreamLog>,
     /// The latest events, for streams that go on where they were.
     pub ring: Ring,
     connected: watch::Sender<bool>,
@@ -43,7 +42,7 @@ impl Bus {
     pub fn new(rt: Rt, endpoints: Endpoints) -> Self {
         Bus {
             events: broadcast::Sender::new(QUEUE),
-            streams: Streams::new(MOST_KEPT),
+            streams: StreamLog::new(QUEUE, MOST_BYTES),
             ring: Ring::new(hex::encode(rt.bytes::<6>())),
             connected: watch::Sender::new(false),
             remote: tokio::sync::Mutex::new(Remote::new(rt, endpoints)),
@@ -82,7 +81,7 @@ impl Bus {
         *pause = FIRST_PAUSE;
         loop {
             let event = listening.next().await?;
-            self.streams.send(&event, event.bytes().len());
+            self.streams.send(&event);
             self.ring.push(&event);
             // Without readers there is nobody to tell.
             let _ = self.events.send(event);
@@ -111,7 +110,7 @@ impl Bus {
     ///
     /// # Errors
     /// When the master is away.
-    pub async fn stream(&self) -> Result<broadcast::Receiver<Arc<Shown>>, Failure> {
+    pub async fn stream(&self) -> Result<Reader, Failure> {
         self.ready().await.map(|()| self.streams.subscribe())
     }
 
@@ -144,60 +143,6 @@ impl Bus {
     }
 }
 
-/// Events on their way to streams. One that is read slowly keeps each event in memory that it has not read, so there is a bound to
-/// their bytes: beyond it all streams end, and their clients connect again.
-struct Streams {
-    most: usize,
-    queue: Mutex<Queue>,
-}
-
-struct Queue {
-    events: broadcast::Sender<Arc<Shown>>,
-    /// The sizes of the latest events, the oldest first.
-    sizes: VecDeque<usize>,
-}
-
-impl Queue {
-    fn new() -> Self {
-        Queue { events: broadcast::Sender::new(QUEUE), sizes: VecDeque::new() }
-    }
-}
-
-impl Streams {
-    fn new(most: usize) -> Self {
-        Streams { most, queue: Mutex::new(Queue::new()) }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn subscribe(&self) -> broadcast::Receiver<Arc<Shown>> {
-        self.queue().events.subscribe()
-    }
-
-    fn send(&self, event: &Event, size: usize) {
-        let mut queue = self.queue();
-        if queue.events.send(Arc::new(Shown::new(event.clone()))).is_err() {
-            return queue.sizes.clear();
-        }
-        queue.sizes.push_back(size);
-        let kept = queue.events.len();
-        while queue.sizes.len() > kept {
-            queue.sizes.pop_front();
-        }
-        if queue.sizes.iter().sum::<usize>() > self.most {
-            tracing::warn!("all streams of events end: some are read so slowly that too much waits for them");
-            *queue = Queue::new();
-        }
-    }
-
-    /// Ends all streams, once they have been read to the end.
-    fn end(&self) {
-        *self.queue() = Queue::new();
-    }
-}
-
 /// Waits for the next event. Events that a slow reader has missed are skipped.
 pub async fn next(events: &mut broadcast::Receiver<Event>) -> Option<Event> {
     loop {
@@ -205,50 +150,6 @@ pub async fn next(events: &mut broadcast::Receiver<Event>) -> Option<Event> {
             Ok(event) => return Some(event),
             Err(broadcast::error::RecvError::Lagged(missed)) => tracing::warn!("missed {missed} events of the master"),
             Err(broadcast::error::RecvError::Closed) => return None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use value::map;
-
-    use super::*;
-
-    fn event() -> Event {
-        Event::new("a/b", map! { "x" => 1 }, 1 << 20).unwrap()
-    }
-
-    #[test]
-    fn streams_end_with_the_connection_and_new_ones_begin() {
-        let streams = Streams::new(1000);
-        let mut open = streams.subscribe();
-        streams.send(&event(), 10);
-        streams.end();
-        assert!(open.try_recv().is_ok(), "what has come is read");
-        assert_eq!(open.try_recv().unwrap_err(), broadcast::error::TryRecvError::Closed);
-        let mut again = streams.subscribe();
-        streams.send(&event(), 10);
-        assert!(again.try_recv().is_ok());
-    }
-
-    #[test]
-    fn what_slow_streams_keep_in_memory_is_bounded_by_bytes() {
-        let streams = Streams::new(1000);
-        streams.send(&event(), 5000);
-        let (mut slow, mut quick) = (streams.subscribe(), streams.subscribe());
-        for _ in 0..3 {
-            streams.send(&event(), 400);
-            assert!(quick.try_recv().is_ok());
-        }
-        // All end: the channel is theirs together.
-        assert!((0..3).all(|_| slow.try_recv().is_ok()));
-        assert_eq!(slow.try_recv().unwrap_err(), broadcast::error::TryRecvError::Closed);
-        assert_eq!(quick.try_recv().unwrap_err(), broadcast::error::TryRecvError::Closed);
-        let mut again = streams.subscribe();
-        for _ in 0..100 {
-            streams.send(&event(), 400);
-            assert!(again.try_recv().is_ok(), "who reads in time is not cut off");
         }
     }
 }

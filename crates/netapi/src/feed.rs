@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event::Event;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::api::{Access, Api, Caller};
@@ -15,12 +14,14 @@ use crate::open_streams::OpenStream;
 use crate::own_jobs::{OwnJobs, Owner, Whose};
 use crate::ring::jid_of;
 use crate::shown::Shown;
+use crate::stream_log::{Lost, Reader};
 
 /// How often a silent stream is used, which shows whether the client is still there.
 pub const BEAT: Duration = Duration::from_secs(15);
 
-/// The number of events that a stream keeps until it is known whose they are.
+/// The number of events, and of their bytes, that a stream keeps until it is known whose they are.
 const MOST_HELD: usize = 1024;
+const MOST_HELD_BYTES: usize = 4 << 20;
 
 /// Watches whether the reader of a stream may still see events.
 pub struct Watcher {
@@ -77,14 +78,14 @@ pub enum End {
     Session,
     /// The reader lags behind, and has missed events.
     Behind,
-    /// Events are missing from here on: the connection to the master was lost, or slow streams kept too much.
+    /// Events are missing from here on: the connection to the master was lost.
     CutOff,
 }
 
 /// Something that happened while a stream waited.
 pub enum Received {
     /// An event, or the end of events.
-    Event(Result<Arc<Shown>, RecvError>),
+    Event(Result<Arc<Shown>, Lost>),
     /// A request that may have started a job has ended.
     Changed,
     /// Nothing was shown for a while.
@@ -94,7 +95,7 @@ pub enum Received {
 /// The events that a user may see.
 pub struct Feed {
     watcher: Watcher,
-    events: broadcast::Receiver<Arc<Shown>>,
+    events: Reader,
     changes: watch::Receiver<()>,
     view: View,
     /// Events that may be shown.
@@ -127,7 +128,7 @@ impl Feed {
         tokio::select! {
             biased;
             _ = self.changes.changed() => Received::Changed,
-            event = self.events.recv() => Received::Event(event),
+            event = self.events.next() => Received::Event(event),
             () = tokio::time::sleep_until(self.beat) => Received::Silence,
         }
     }
@@ -146,11 +147,11 @@ impl Feed {
             Received::Changed => self.ready.extend(self.view.settle(own)),
             Received::Event(Ok(shown)) => self.ready.extend(self.view.take(shown, own)),
             // The client connects again, and knows by that that it has missed something.
-            Received::Event(Err(RecvError::Lagged(missed))) => {
+            Received::Event(Err(Lost::Behind(missed))) => {
                 tracing::warn!("a stream of events ends: its reader lags behind by {missed} events");
                 return Err(End::Behind);
             }
-            Received::Event(Err(RecvError::Closed)) => return Err(End::CutOff),
+            Received::Event(Err(Lost::CutOff)) => return Err(End::CutOff),
             Received::Silence => {
                 self.beat = Instant::now() + BEAT;
                 return Ok(true);
@@ -186,10 +187,11 @@ impl View {
                 return shown;
             }
             Whose::Unknown => {
-                if self.held.len() >= MOST_HELD {
-                    self.held.pop_front();
-                }
                 self.held.push_back(event);
+                let mut bytes: usize = self.held.iter().map(|held| held.event.bytes().len()).sum();
+                while self.held.len() > MOST_HELD || bytes > MOST_HELD_BYTES {
+                    bytes -= self.held.pop_front().map_or(bytes, |oldest| oldest.event.bytes().len());
+                }
             }
             Whose::Other => {}
         }
@@ -265,6 +267,11 @@ mod tests {
             view.take(event(&format!("salt/job/{number}/new"), Map::new()), &own);
         }
         assert_eq!(view.held.len(), MOST_HELD);
+        for number in 0..5 {
+            let large = map! { "x" => "x".repeat(1_000_000) };
+            view.take(event(&format!("salt/job/{number}/new"), large), &own);
+        }
+        assert_eq!(view.held.len(), 4);
         drop(starting);
         assert!(view.settle(&own).is_empty() && view.held.is_empty());
     }

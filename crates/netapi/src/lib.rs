@@ -52,6 +52,7 @@ mod session_files;
 mod sessions;
 mod shown;
 mod slow_reader;
+mod stream_log;
 mod templates;
 mod v1;
 mod websocket;

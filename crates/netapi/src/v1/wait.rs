@@ -12,15 +12,13 @@ use bytes::Bytes;
 use event::Event;
 use futures_util::stream;
 use serde_json::{Value as Json, json};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use value::{Map, Value};
 
 use crate::api::Api;
 use crate::fleet::Fleet;
 use crate::sessions::Session;
-use crate::shown::Shown;
+use crate::stream_log::{Lost, Reader};
 
 struct Waiting {
     api: Arc<Api>,
@@ -28,7 +26,7 @@ struct Waiting {
     jid: String,
     missing: BTreeSet<String>,
     returned: BTreeSet<String>,
-    events: Receiver<Arc<Shown>>,
+    events: Reader,
     until: Instant,
     /// Lines that are ready.
     ready: Vec<Json>,
@@ -43,7 +41,7 @@ pub fn stream(
     api: Arc<Api>,
     session: Session,
     (jid, minions): (String, Vec<String>),
-    events: Receiver<Arc<Shown>>,
+    events: Reader,
     time: Duration,
 ) -> Response {
     let head = json!({ "jid": jid, "minions": minions });
@@ -91,11 +89,11 @@ impl Waiting {
                 self.end().await;
                 continue;
             }
-            match tokio::time::timeout_at(self.until, self.events.recv()).await {
+            match tokio::time::timeout_at(self.until, self.events.next()).await {
                 Ok(Ok(shown)) => self.take(&shown.event),
                 // The job cache has what was missed.
-                Ok(Err(RecvError::Lagged(_))) => self.look = self.missing.iter().cloned().collect(),
-                Ok(Err(RecvError::Closed)) | Err(_) => self.end().await,
+                Ok(Err(Lost::Behind(_))) => self.look = self.missing.iter().cloned().collect(),
+                Ok(Err(Lost::CutOff)) | Err(_) => self.end().await,
             }
         }
     }
