@@ -238,6 +238,38 @@ impl Api {
         }
     }
 
+    /// Checks the address of a command that logs in by itself, with a password or a token.
+    ///
+    /// # Errors
+    /// If its user may not log in from there (`api_acl`), or the master cannot be asked about the token.
+    pub async fn check_address(&self, command: &Map, address: IpAddr) -> Result<(), Failure> {
+        if !self.options.limits_addresses() {
+            return Ok(());
+        }
+        if let Some(user) = command.get_str("username") {
+            self.check_address_of(user, address)?;
+        }
+        let token = match command.get_str("token") {
+            Some(token) => self.link.token(token).await?,
+            None => None,
+        };
+        match token.and_then(|token| Session::of_token(&token)) {
+            Some(session) => self.check_address_of(&session.user, address),
+            // The master refuses a token that nobody has.
+            None => Ok(()),
+        }
+    }
+
+    fn check_address_of(&self, user: &str, address: IpAddr) -> Result<(), Failure> {
+        if self.options.may_log_in_from(user, &address.to_string()) {
+            return Ok(());
+        }
+        // The name is chosen by a stranger.
+        let user = value::escape::brief(user, 100);
+        tracing::warn!("api_acl does not let the user {user:?} log in from {address}");
+        Err(Failure::new(401, "No permission -- see authorization schemes"))
+    }
+
     /// Logs a user in. Returns the id of the session, and what the client is told.
     ///
     /// # Errors
@@ -262,12 +294,7 @@ impl Api {
             request.insert("token_expire", life.clone());
         }
         let user = login.get_str("username").unwrap_or_default();
-        if !self.options.may_log_in_from(user, &address.to_string()) {
-            // The name is chosen by a stranger.
-            let user = value::escape::brief(user, 100);
-            tracing::warn!("api_acl does not let the user {user:?} log in from {address}");
-            return Err(Failure::new(401, "No permission -- see authorization schemes"));
-        }
+        self.check_address_of(user, address)?;
         let token = self.limited(address, self.link.make_token(request)).await?.ok_or_else(refused)?;
         let session = Session::of_token(&token).ok_or_else(|| {
             tracing::error!("the master's token has an unexpected form");

@@ -24,7 +24,13 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
             let token = asked.logged_in()?.session.token.as_str();
             Ok(map! { "return" => run_all(api, asked.commands()?, Some(token)).await? }.into())
         }
-        (Resource::Run, true) => Ok(map! { "return" => run_all(api, asked.commands()?, None).await? }.into()),
+        (Resource::Run, true) => {
+            let commands = asked.commands()?;
+            for command in &commands {
+                api.check_address(command, asked.address).await?;
+            }
+            Ok(map! { "return" => run_all(api, commands, None).await? }.into())
+        }
         (Resource::Login, false) => Ok(please_log_in()),
         (Resource::Login, true) => log_in(api, asked).await,
         (Resource::Logout, _) => log_out(api, asked).await,

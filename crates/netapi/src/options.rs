@@ -394,6 +394,11 @@ impl<'a> Section<'a> {
 }
 
 impl Options {
+    /// Returns whether users may log in from some addresses only (`api_acl`).
+    pub fn limits_addresses(&self) -> bool {
+        self.users_at.is_some()
+    }
+
     /// Returns whether a user may log in from an address (`api_acl`). A name of its own counts instead of `*`.
     pub fn may_log_in_from(&self, user: &str, address: &str) -> bool {
         let Some(users) = &self.users_at else { return true };

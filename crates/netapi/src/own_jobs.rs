@@ -126,8 +126,8 @@ impl Starting<'_> {
         let jid = ["jid", "load:jid", "data:jid"].into_iter().find_map(|path| answer.traverse(path, ":")?.as_str());
         let Some(jid) = jid.filter(|jid| !jid.is_empty()) else { return };
         let mut state = self.jobs.state();
-        // All parts of a job in batches have one id.
-        if state.owners.get(jid) == Some(&self.owner) {
+        // All parts of a job in batches have one id. A job id that somebody else uses again does not make their job another's.
+        if state.owners.contains_key(jid) {
             return;
         }
         if state.jobs.len() >= MOST_USERS && !state.jobs.contains_key(&self.owner) {
@@ -195,6 +195,11 @@ mod tests {
         let starting = jobs.start(&runner).unwrap();
         starting.answered(&map! { "error" => map! { "name" => "EauthAuthenticationError" } }.into());
         starting.answered(&map! { "tag" => "salt/run/3", "jid" => "3" }.into());
+        assert_eq!((jobs.whose("3", &pam), jobs.whose("3", &file)), (Whose::Other, Whose::Own));
+        // Whoever names the id of another's job does not get to see its events.
+        let starting = jobs.start(&publish).unwrap();
+        starting.answered(&map! { "load" => map! { "jid" => "3" } }.into());
+        drop(starting);
         assert_eq!((jobs.whose("3", &pam), jobs.whose("3", &file)), (Whose::Other, Whose::Own));
         let unknown = map! { "cmd" => "wheel", "token" => "bb" };
         assert!(jobs.start(&unknown).is_none());

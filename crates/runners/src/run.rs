@@ -88,18 +88,20 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
         "user" => user,
         "fun_args" => secrets::shown_args(&fun, &call),
     };
-    ctx.events.fire(&format!("{}/new", ctx.job.tag()), data.clone()).await;
-    // Without the note the job still runs; it is not listed among the running ones.
+    // Without the note the job still runs; it is not listed among the running ones. Before the event, from which others know the
+    // job id: the master lets nobody use one that is noted.
     let mut noted = data.clone();
     noted.insert("_stamp", event::stamp(ctx.rt.now()));
     let note = ProcDir::new(ctx.cachedir()).enter(&jid, std::process::id(), &noted);
     let note = note.inspect_err(|error| tracing::debug!("failed to note that the job runs: {error}")).ok();
+    ctx.events.fire(&format!("{}/new", ctx.job.tag()), data.clone()).await;
+    let option = secrets::option(&fun, &call);
     let (ret, out, retcode) = call_function(&ctx, &fun, call).await;
     // The proc file is removed before the event is fired: a reactor must not find the job among the running ones.
     drop(note);
     let failed = retcode.is_some();
     let success = !failed && judge(&ctx, &ret);
-    data.insert("return", secrets::shown_return(&fun, &ret));
+    data.insert("return", secrets::shown_return(&fun, option.as_deref(), &ret));
     data.insert("success", success);
     if let Some(code) = retcode {
         data.insert("retcode", code);

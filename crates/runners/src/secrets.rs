@@ -1,7 +1,7 @@
 //! Passwords and tokens in calls of the runner `auth` and in options. Events and the job cache have many readers, so they show none.
 
 use exec::Call;
-use value::{Map, Value};
+use value::{Map, Value, map};
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "(hidden)";
@@ -69,9 +69,26 @@ pub fn shown_args(fun: &str, call: &Call) -> Vec<Value> {
     args
 }
 
-/// Returns the result as events show it.
-pub fn shown_return(fun: &str, ret: &Value) -> Value {
+/// Returns the name of the option that a call asks for, the last one of a path of names.
+pub fn option(fun: &str, call: &Call) -> Option<String> {
+    if fun != "config.get" {
+        return None;
+    }
+    let path = call.kwargs.get("key").or_else(|| call.args.first())?.to_string();
+    // Each call may name another delimiter.
+    let name = path.rsplit(|character: char| !(character.is_alphanumeric() || "_.".contains(character))).next();
+    Some(name.unwrap_or_default().to_owned())
+}
+
+/// Returns the result as events show it. `option` is the name of the option that it is the value of.
+pub fn shown_return(fun: &str, option: Option<&str>, ret: &Value) -> Value {
     let mut shown = ret.clone();
+    if let Some(name) = option {
+        let mut options = map! {};
+        options.insert(name, std::mem::take(&mut shown));
+        hide_options(&mut options);
+        return options.remove(name).unwrap_or_default();
+    }
     if concerns(fun)
         && let Some(fields) = shown.as_map_mut()
     {
@@ -118,8 +135,26 @@ mod tests {
         assert_eq!(Value::from(shown_args("test.arg", &call)), list!["a", call.kwargs.clone()]);
         let made = map! { "name" => "fred", "expire" => 1.5, "token" => "abc" };
         let hidden = map! { "name" => "fred", "expire" => 1.5, "token" => HIDDEN };
-        assert_eq!(shown_return("auth.mk_token", &made.clone().into()), hidden.into());
-        assert_eq!(shown_return("test.arg", &made.clone().into()), made.into());
-        assert_eq!(shown_return("auth.del_token", &true.into()), true.into());
+        assert_eq!(shown_return("auth.mk_token", None, &made.clone().into()), hidden.into());
+        assert_eq!(shown_return("test.arg", None, &made.clone().into()), made.into());
+        assert_eq!(shown_return("auth.del_token", None, &true.into()), true.into());
+    }
+
+    #[test]
+    fn the_value_of_an_option_that_is_a_secret_is_hidden() {
+        let shown = |key: &str, value: Value| {
+            let call = Call { args: vec![key.into()], kwargs: map! {} };
+            shown_return("config.get", option("config.get", &call).as_deref(), &value)
+        };
+        assert_eq!(shown("sharedsecret", "s".into()), HIDDEN.into());
+        assert_eq!(shown("cluster,password", "s".into()), HIDDEN.into());
+        assert_eq!(
+            shown("ext_pillar:vault", map! { "token" => "s", "url" => "u" }.into()),
+            map! { "token" => HIDDEN, "url" => "u" }.into()
+        );
+        assert_eq!(shown("timeout", 5.into()), 5.into());
+        let named = Call { args: vec![], kwargs: map! { "key" => "auth.ldap.bindpw" } };
+        assert_eq!(shown_return("config.get", option("config.get", &named).as_deref(), &"s".into()), HIDDEN.into());
+        assert_eq!(option("test.arg", &named), None);
     }
 }

@@ -251,7 +251,12 @@ impl Told {
     fn of(attempt: &Attempt, peer: SocketAddr) -> Self {
         let brief = |value: &Option<Value>| {
             let text = value.as_ref().and_then(Value::as_str).unwrap_or("UNKNOWN");
-            value::escape::brief(text, 60).into_owned()
+            let text = value::escape::brief(text, 60);
+            // A stranger chooses the name: without quotes it could go on like the line of another address.
+            match text.chars().all(|character| character.is_alphanumeric() || "._-@+\\$:".contains(character)) {
+                true => text.into_owned(),
+                false => format!("{text:?}"),
+            }
         };
         Told { user: brief(&attempt.username), backend: brief(&attempt.backend), peer }
     }

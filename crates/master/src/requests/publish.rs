@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use store::proc_dir::ProcDir;
 use targeting::acl::{
     Publication, called_indirectly, everything_allowed, for_every_minion, functions_allowed, publish_allowed,
 };
-use targeting::{Checker, Error, Expected};
+use targeting::{Checker, Error, Expected, TargetType};
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
@@ -19,7 +20,7 @@ use crate::open_jobs::Target;
 use crate::users::Grant;
 use crate::witness;
 
-/// Always allowed, because `salt` uses it to ask minions that have not returned.
+/// Always allowed for one job id, because `salt` uses it to ask minions that have not returned.
 const FREE: &str = "saltutil.find_job";
 
 /// Fields of `kwargs` that make minions do more than call the function, or do it in the name of another user.
@@ -107,7 +108,7 @@ fn allow(
 ) -> Result<Expected, &'static str> {
     let Grant::Listed(list) = &caller.grant else { return unrestricted(shared, target) };
     // Held jobs take room from those of others, and wait for minions that are away.
-    let free = functions.iter().all(|function| function == FREE) && matches!(hold(load), Ok(None));
+    let free = asks_for_a_job(functions, &arguments(load), target) && matches!(hold(load), Ok(None));
     if !free && !functions_allowed(list, functions) {
         return Err("their list does not name it");
     }
@@ -131,6 +132,14 @@ fn allow(
     }
     check_jid(shared, caller, load)?;
     Ok(meant)
+}
+
+/// Returns whether it is the question of `salt` whether minions still run a job: one job id, and minions by their ids. What else
+/// `saltutil.find_job` takes is not for everybody: large arguments fill the bus, and targets tell which data minions have.
+fn asks_for_a_job(functions: &[String], arguments: &[Value], target: &Target) -> bool {
+    let by_id = matches!(target.kind, Some(TargetType::Glob | TargetType::List));
+    let is_jid = |jid: &Value| matches!(jid, Value::Str(_) | Value::Int(_)) && wire::Jid::new(jid.to_string()).is_ok();
+    matches!(functions, [function] if function == FREE) && by_id && matches!(arguments, [jid] if is_jid(jid))
 }
 
 /// Returns the targeted minions for a caller who may do everything, or why they are not known. With `order_masters` the job goes
@@ -189,6 +198,10 @@ fn meant_by(target: &Target, checker: &Checker<'_>) -> Result<Expected, &'static
 /// Returns whether the job id belongs to another job. The parts of a batch share a job id, but a caller must not overwrite the
 /// job of another user. The name alone does not tell: users of different backends may have the same one.
 fn is_of_another(shared: &Shared, caller: &Caller, jid: &str, load: &Map) -> bool {
+    // Runs of runners are stored at their end.
+    if !matches!(ProcDir::new(&shared.stores.config.paths.cachedir).get(jid), Ok(None)) {
+        return true;
+    }
     match shared.stores.jobs.load(jid) {
         Ok(Some(known)) => {
             let differs = |name: &str| known.get(name) != load.get(name);
