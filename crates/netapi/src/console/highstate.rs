@@ -221,7 +221,7 @@ fn details(view: &View<'_>, matrix: &Matrix) -> Markup {
                     div.group id=[seen.insert(*place).then(|| format!("state-{place}"))] {
                         div.title { (layout::tag(look, word)) strong { (inline(&state.id)) } code.muted { (inline(&state.function())) } @if !state.sls.is_empty() { span.muted { "in " (inline(&state.sls)) } } @if state.name != state.id { code { (inline(&state.name)) } } }
                         (ids(minions))
-                        p { (inline(&state.comment)) }
+                        p { (text::lines(&state.comment)) }
                         (output::changes(&state.changes))
                     }
                 }

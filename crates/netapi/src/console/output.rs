@@ -5,7 +5,7 @@ use value::Value;
 
 use super::layout;
 use super::states::{self, Outcome, StateRow};
-use super::text::{bounded, inline, output, readable};
+use super::text::{bounded, inline, lines, output, readable};
 
 /// Shows a text of any length: a long one in part, with the address of the whole.
 pub fn text(text: &str, whole: Option<&str>) -> Markup {
@@ -60,7 +60,7 @@ fn states_table(rows: &[StateRow], whole: &str) -> Markup {
             details {
                 summary { (quiet.len()) " without changes" }
                 table { tbody { @for row in quiet.iter().take(MOST_STATES) {
-                    tr { th { code { (inline(&row.function())) } } td { (inline(&row.id)) } td { (inline(&row.comment)) } }
+                    tr { th { code { (inline(&row.function())) } } td { (inline(&row.id)) } td { (lines(&row.comment)) } }
                 } } }
             }
         }
@@ -75,7 +75,7 @@ fn one_state(row: &StateRow) -> Markup {
             div.title { (layout::tag(look, word)) strong { (inline(&row.id)) } code.muted { (inline(&row.function())) }
                 @if row.name != row.id { code { (inline(&row.name)) } }
                 @if let Some(ms) = row.milliseconds { span.muted.small { (format!("{ms:.0} ms")) } } }
-            p { (inline(&row.comment)) }
+            p { (lines(&row.comment)) }
             (changes(&row.changes))
         }
     }
@@ -154,11 +154,11 @@ mod tests {
     fn states_are_told_by_outcome() {
         let states = map! {
             "file_|-motd_|-/etc/motd_|-managed" => map! { "result" => true, "comment" => "updated", "changes" => map! { "diff" => "-a\n+b\n" }, "__id__" => "motd", "name" => "/etc/motd", "__run_num__" => 1, "duration" => 3.5 },
-            "pkg_|-vim_|-vim_|-installed" => map! { "result" => false, "comment" => "no <repo>", "changes" => map! {}, "__id__" => "vim", "name" => "vim", "__run_num__" => 0 },
+            "pkg_|-vim_|-vim_|-installed" => map! { "result" => false, "comment" => "no <repo>\nat all", "changes" => map! {}, "__id__" => "vim", "name" => "vim", "__run_num__" => 0 },
             "test_|-x_|-x_|-nop" => map! { "result" => true, "comment" => "", "changes" => map! {}, "__id__" => "x", "name" => "x", "__run_num__" => 2 },
         };
         let shown = returned(&states.into(), "/x").0;
-        for part in ["1 failed", "1 changed", "1 ok", "no &lt;repo&gt;", "1 without changes", "pkg.installed"] {
+        for part in ["1 failed", "1 changed", "1 ok", "no &lt;repo&gt;\nat all", "1 without changes", "pkg.installed"] {
             assert!(shown.contains(part), "{part}");
         }
         assert!(shown.find("vim") < shown.find("motd"), "in the order of the run");

@@ -27,6 +27,19 @@ pub fn inline(text: &str) -> Markup {
     PreEscaped(out)
 }
 
+/// Shows a text with its own lines, such as the comment of a state.
+pub fn lines(text: &str) -> Markup {
+    let mut out = String::with_capacity(text.len());
+    for line in text.trim_end().split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        for letter in line.strip_suffix('\r').filter(|_| !end.is_empty()).unwrap_or(line).chars() {
+            push(&mut out, letter, false);
+        }
+        out.push_str(end);
+    }
+    html! { span.lines { (PreEscaped(out)) } }
+}
+
 /// Shows a short text within a line; a longer one is cut.
 pub fn brief(text: &str, most: usize) -> Markup {
     match text.char_indices().nth(most) {
@@ -223,6 +236,9 @@ mod tests {
             assert_eq!(inline(text).0, shown);
         }
         assert_eq!(attribute("a\u{202e}\x1b\n"), "a\\u202e\\x1b\\x0a");
+        let shown = lines("a\r\n\t<b>\x1b\rc\n\n").0;
+        let escaped = "<span class=\"ctl\">\\x1b</span><span class=\"ctl\">\\x0d</span>";
+        assert_eq!(shown, format!("<span class=\"lines\">a\n\t&lt;b&gt;{escaped}c</span>"));
         assert_eq!(brief("größe", 3).0, "grö…");
     }
 
