@@ -184,6 +184,10 @@ def run(browser):
     """Runs a function as an operator does: preview, documentation, run; and by keyboard alone."""
     session = Session(browser)
     session.log_in()
+    session.page.keyboard.press("/")
+    session.page.wait_for_url(re.compile("/console/minions"))
+    session.page.wait_for_function("document.activeElement.name === 'q'")
+    session.page.keyboard.press("Escape")
     session.page.keyboard.press("r")
     session.page.wait_for_url(re.compile("/console/run"))
     session.page.fill("input[name=tgt]", "*")

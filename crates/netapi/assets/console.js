@@ -264,6 +264,20 @@ function mark(step) {
   all[row].scrollIntoView({ block: "nearest" });
 }
 
+// Puts the cursor into the page's search field, if it has one.
+function search() {
+  const field = main.querySelector("input[type=search], #filter");
+  field?.focus();
+  field?.select();
+  return field !== null;
+}
+
+// `/` on a page without a search field leads to Minions.
+if (main && location.hash === "#search") {
+  history.replaceState(null, "", location.pathname + location.search);
+  search();
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || !main) return;
   if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "checkbox") {
@@ -283,11 +297,8 @@ document.addEventListener("keydown", (event) => {
   else if (key === "k") mark(-1);
   else if (key === "?") help?.showModal();
   else if (key === "/") {
-    const search = main.querySelector("input[type=search], #filter");
-    if (!search) { location.href = base + "/minions"; return; }
     event.preventDefault();
-    search.focus();
-    search.select();
+    if (!search()) location.href = base + "/minions#search";
   }
 });
 
