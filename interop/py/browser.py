@@ -172,7 +172,7 @@ def undo(browser):
     session.open("/keys/decisions")
     session.page.click(f"button[aria-label='Undo the decision about {ASKED['pending']}']")
     session.page.click("button:has-text('Change 1 key on all masters')")
-    session.page.wait_for_selector(".notice:has-text('Undone: decisions about 1 key')")
+    session.page.wait_for_selector(".notice:has-text('Undid the decisions about 1 key')")
     session.looks_right("undone")
     session.shot("undone")
     session.open("/keys")

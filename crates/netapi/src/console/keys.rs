@@ -193,11 +193,8 @@ pub async fn decide(view: &View<'_>, form: &Fields) -> Result<Answer, Failure> {
         Answer::Moved(format!("{}/keys?{query}", view.base))
     };
     if keys.is_empty() {
-        return Ok(Answer::Moved(format!(
-            "{}/keys?{}",
-            view.base,
-            packed([("state", form.get("state").unwrap_or_default())])
-        )));
+        let query = packed([("state", form.get("state").unwrap_or_default()), ("done", "none")]);
+        return Ok(Answer::Moved(format!("{}/keys?{query}", view.base)));
     }
     if !view.may(Form::Wheel, &function(act)) {
         return Err(not_granted(act));

@@ -23,12 +23,13 @@ use crate::{low, pack};
 const CLOCK: f64 = 1000.0;
 
 /// What can be said after something was done, and how it begins.
-const DONE: [(&str, &str); 7] = [
+const DONE: [(&str, &str); 8] = [
     ("accepted", "Accepted"),
     ("rejected", "Rejected"),
     ("deleted", "Deleted"),
     ("changed", "Some keys have changed since the page was loaded, and were left alone"),
-    ("undone", "Undone: decisions about"),
+    ("none", "Select a key first"),
+    ("undone", "Undid the decisions about"),
     ("settled", "Settled"),
     ("kill", "The minions are told to end the job"),
 ];
@@ -210,6 +211,7 @@ fn done(query: &Fields) -> Option<(&'static str, String)> {
     let count = query.get("count").and_then(|count| count.parse::<u32>().ok());
     Some(match (code, count) {
         ("kill", _) => ("ok", format!("{words}.")),
+        ("none", _) => ("warn", format!("{words}.")),
         ("changed", _) => ("warn", format!("{words}. Compare the fingerprints again.")),
         (_, Some(1)) => ("ok", format!("{words} 1 key.")),
         (_, count) => ("ok", format!("{words} {} keys.", count.unwrap_or_default())),
@@ -350,6 +352,8 @@ mod tests {
     fn what_was_done_is_said_in_known_words() {
         let done = |query: &str| done(&Fields::parse(query.as_bytes()).unwrap());
         assert_eq!(done("done=accepted&count=1"), Some(("ok", "Accepted 1 key.".to_owned())));
+        assert_eq!(done("done=undone&count=1"), Some(("ok", "Undid the decisions about 1 key.".to_owned())));
+        assert_eq!(done("done=none"), Some(("warn", "Select a key first.".to_owned())));
         assert_eq!(done("done=<b>&count=1"), None);
         assert_eq!(done("done=deleted&count=<b>").unwrap().1, "Deleted 0 keys.");
     }

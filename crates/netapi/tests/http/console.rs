@@ -203,6 +203,8 @@ async fn a_key_is_accepted_as_it_was_seen_and_on_all_masters() {
     assert!(running.asked().is_empty(), "nobody is asked to delete it yet");
     let ask = post(&running, "/console/keys", &session, "{self}", "act=reject&key=accepted%7Caa%3Abb%7Cweb1").await;
     assert!(ask.status == 200 && ask.body.contains("Reject 1 key") && running.asked().is_empty(), "nor to reject it");
+    let none = post(&running, "/console/keys", &session, "{self}", "act=accept&state=pending").await;
+    assert_eq!(none.header("location"), Some("/console/keys?state=pending&done=none"), "no key is selected");
     // Who may not, asks for nothing and reads which function is missing.
     let wilma = running.log_in(WILMA).await;
     let refused = post(&running, "/console/keys", &wilma, "{self}", accept).await;
