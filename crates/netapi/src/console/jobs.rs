@@ -7,10 +7,15 @@ use super::text;
 use super::view::{View, part};
 use super::{Answer, layout, overview};
 use crate::failure::Failure;
-use crate::fleet::JobQuery;
+use crate::fleet::{JobHead, JobQuery, Page};
 
 /// The number of jobs of a page.
 const ROWS: usize = 50;
+
+/// How often the master is asked for a page, and for how many jobs after the first time: where runners run all the time, few of
+/// its jobs are shown.
+const REQUESTS: usize = 4;
+const LARGE: usize = 200;
 
 /// The tabs.
 const TABS: [(&str, &str); 4] = [("", "All"), ("running", "Running"), ("failed", "Failed or silent"), ("done", "Done")];
@@ -39,10 +44,7 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
     }
     // A filter for the function says itself which are meant.
     let all = fields.get("runners").is_some() || query.fun.is_some();
-    let listed = part(view.fleet.jobs(&query).await, |page| {
-        let found = page.items.len();
-        let page = if all { page } else { overview::minions_only(page) };
-        let hidden = found - page.items.len();
+    let listed = part(Listed::read(view, query, all).await, |Listed { page, hidden, .. }| {
         html! {
             div.card id="jobs" data-part {
                 (overview::jobs_table(view, &page.items))
@@ -82,4 +84,90 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
         (listed)
     };
     Ok(layout::framed(&frame, &body).into())
+}
+
+/// A page of jobs, gathered from pages of the master.
+struct Listed {
+    page: Page<JobHead>,
+    /// The number of runs of runners and wheel functions that are left out.
+    hidden: usize,
+    /// True if none are left out.
+    all: bool,
+}
+
+impl Listed {
+    /// Reads jobs until the page is full.
+    async fn read(view: &View<'_>, mut query: JobQuery, all: bool) -> Result<Self, Failure> {
+        let mut listed = Listed { page: Page { items: Vec::new(), next: None }, hidden: 0, all };
+        for _ in 0..REQUESTS {
+            listed.add(view.fleet.jobs(&query).await?);
+            if all || listed.is_full() || listed.page.next.is_none() {
+                break;
+            }
+            query = JobQuery { before: listed.page.next.clone(), limit: LARGE, ..query };
+        }
+        Ok(listed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.page.items.len() >= ROWS
+    }
+
+    fn add(&mut self, page: Page<JobHead>) {
+        self.page.next = page.next;
+        for job in page.items {
+            if self.is_full() {
+                self.page.next = self.page.items.last().map(|last| last.jid.clone());
+                return;
+            }
+            match !self.all && overview::is_of_master(&job) {
+                true => self.hidden += 1,
+                false => self.page.items.push(job),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::{Counts, JobState};
+
+    fn job(number: usize, fun: &str) -> JobHead {
+        JobHead {
+            jid: format!("2026112616051195{number:04}"),
+            fun: fun.into(),
+            arg: Vec::<value::Value>::new().into(),
+            tgt: "*".into(),
+            tgt_type: "glob".into(),
+            user: "fred".into(),
+            start: None,
+            end: None,
+            state: JobState::Done,
+            counts: Counts { expected: 1, returned: 1, failed: 0, running: 0, silent: 0 },
+        }
+    }
+
+    fn page(numbers: std::ops::Range<usize>, fun: &str) -> Page<JobHead> {
+        let next = Some(job(numbers.end - 1, "").jid);
+        Page { items: numbers.map(|number| job(number, fun)).collect(), next }
+    }
+
+    #[test]
+    fn a_page_is_full_although_most_jobs_are_hidden() {
+        let mut listed = Listed { page: Page { items: Vec::new(), next: None }, hidden: 0, all: false };
+        listed.add(page(0..50, "runner.jobs.active"));
+        assert_eq!((listed.page.items.len(), listed.hidden, listed.is_full()), (0, 50, false));
+        listed.add(page(50..150, "test.ping"));
+        assert_eq!((listed.page.items.len(), listed.hidden), (ROWS, 50));
+        assert_eq!(listed.page.next, Some(job(99, "").jid), "the next page begins behind the last job that is shown");
+    }
+
+    #[test]
+    fn a_page_that_fits_keeps_the_cursor_of_the_master() {
+        let mut listed = Listed { page: Page { items: Vec::new(), next: None }, hidden: 0, all: true };
+        listed.add(Page { next: Some("20261126160511950000".to_owned()), ..page(0..ROWS, "wheel.key.list") });
+        assert_eq!((listed.page.items.len(), listed.hidden), (ROWS, 0));
+        assert_eq!(listed.page.next.as_deref(), Some("20261126160511950000"));
+    }
 }

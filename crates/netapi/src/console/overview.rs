@@ -186,7 +186,8 @@ pub fn minions_only(mut page: Page<JobHead>) -> Page<JobHead> {
     page
 }
 
-fn is_of_master(job: &JobHead) -> bool {
+/// Returns whether a job is the run of a runner or a wheel function.
+pub fn is_of_master(job: &JobHead) -> bool {
     let fun = view::function(&job.fun);
     fun.starts_with("runner.") || fun.starts_with("wheel.")
 }
