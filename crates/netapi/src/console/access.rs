@@ -22,7 +22,7 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
             div.body { dl.facts {
                 dt { "Saltern" } dd { (env!("CARGO_PKG_VERSION")) }
                 dt { "Keyboard" } dd { kbd { "?" } " lists the shortcuts" }
-                dt { "Programs" } dd { "use the interface on this port: " code { (view.api.options.prefix) "/" } }
+                dt { "API" } dd { "on this port, at " code { (view.api.options.prefix) "/" } }
             } }
         }
     };

@@ -117,9 +117,9 @@ fn conflicting(base: &str, found: &Value) -> Markup {
 
 fn settle_title(state: &str) -> &'static str {
     match state {
-        "accepted" => "Settle as accepted",
-        "rejected" => "Settle as rejected",
-        _ => "Settle as deleted",
+        "accepted" => "Accept the key",
+        "rejected" => "Reject the key",
+        _ => "Delete the key",
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(ways(&two), [("accepted", Some("aa")), ("rejected", Some("bb"))]);
         let found = map! { "<i>" => map! { "decisions" => Value::List(two.to_vec()) } };
         let shown = conflicting("/console", &found.into()).0;
-        assert!(shown.contains("&lt;i&gt;") && !shown.contains("<i>") && shown.contains("Settle as rejected"));
+        assert!(shown.contains("&lt;i&gt;") && !shown.contains("<i>") && shown.contains("Reject the key"));
     }
 
     #[test]

@@ -60,7 +60,7 @@ const TABS: [Tab; 6] = [
         title: "Mine",
         cached: true,
         function: Some("mine.update"),
-        about: "What the minion publishes for others. Asked, it sends it again",
+        about: "What the minion publishes for others. Asking the minion updates the mine",
     },
     Tab {
         name: "schedule",

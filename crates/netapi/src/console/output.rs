@@ -104,7 +104,7 @@ fn diff(difference: &str) -> Markup {
         pre.out.diff tabindex="0" {
             @for (number, line) in part.lines().enumerate() { span.(look(number, line)) { (output(line)) @if line.is_empty() { " " } } }
         }
-        @if !all { p.small.muted { "The difference is longer than is shown." } }
+        @if !all { p.small.muted { "Diff truncated." } }
     }
 }
 

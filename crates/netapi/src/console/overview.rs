@@ -131,7 +131,7 @@ fn tile_masters(masters: &Result<Masters, Failure>, drift: Option<&Drift>) -> Ma
             div.what { "Masters linked" }
             div.big { (up.max(1)) small { " of " (all.max(1)) } }
             div.small.muted {
-                @if conflicts > 0 { (conflicts) " keys in conflict" }
+                @if conflicts > 0 { (conflicts) @if conflicts == 1 { " key in conflict" } @else { " keys in conflict" } }
                 @else if differs > 0 { (differs) @if differs == 1 { " kind of drift" } @else { " kinds of drift" } }
                 @else if all < 2 { "a master alone" }
                 @else if up < all { (all - up) " away" }
@@ -236,7 +236,7 @@ fn away(view: &View<'_>, preview: &Preview) -> Markup {
 fn masters_table(view: &View<'_>, masters: &Masters) -> Markup {
     html! {
         div.scroll { table {
-            thead { tr { th { "Master" } th { "State" } th.num { "Minions" } th.num { "Lag" } th.num.wide-only { "Clock" } th.num.wide-only { "Queue" } th.wide-only { "Equal last" } } }
+            thead { tr { th { "Master" } th { "State" } th.num { "Minions" } th.num { "Lag" } th.num.wide-only { "Clock" } th.num.wide-only { "Queue" } th.wide-only { "Last in sync" } } }
             tbody { @for row in view::sorted(&masters.masters).into_iter().chain(&masters.others) {
                 tr {
                     th { (inline(row.name.as_deref().or(row.address.as_deref()).unwrap_or("(no name)")))
@@ -286,7 +286,7 @@ fn drift_card(view: &View<'_>, drift: &Drift) -> Markup {
     let same: Vec<&str> = same.iter().map(|row| row.kind.as_str()).collect();
     html! {
         section.card id="drift" data-part {
-            header { h2 { "Drift between masters" } span.more.muted { "Nothing is repaired: mend it where the files come from." } }
+            header { h2 { "Drift between masters" } span.more.muted { "Saltern does not repair drift. Fix it at the source of the files." } }
             @if !differs.is_empty() {
                 div.scroll { table {
                     thead { tr { th { "Kind" } th { "State" } th { "On" } th { "Since" } } }

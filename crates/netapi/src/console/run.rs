@@ -191,11 +191,11 @@ async fn page(
         (layout::headline(&html! { "Run" }, &html! {}))
         div.grid {
             div.stack.half {
-                section.card { header { h2 { "What and where" } } div.body { (form(view.base, wanted)) } }
+                section.card { header { h2 { "Command" } } div.body { (form(view.base, wanted)) } }
                 (again)
             }
             div.stack.half {
-                section.card id="preview" { header { h2 { "Who" } } (shown) }
+                section.card id="preview" { header { h2 { "Minions" } } (shown) }
                 (doc)
             }
         }
@@ -233,7 +233,7 @@ fn form(base: &str, wanted: &Wanted) -> Markup {
                 input name="batch" value=(text::attribute(&wanted.batch)) placeholder="10 or 25%" autocapitalize="none" spellcheck="false"; }
             label.flat { input type="checkbox" name="test" value="yes" checked[wanted.test]; span { "Test only (" code { "test=True" } "): states say what they would change" } }
             div.line { button name="act" value="preview" { "Preview" } button.main name="act" value="run" { "Run" } button name="act" value="doc" formnovalidate { "Documentation" } }
-            p.small.muted { "Jobs for " code { "*" } " and for more than " (FEW) " minions are shown before they run." }
+            p.small.muted { "Jobs for " code { "*" } " and for more than " (FEW) " minions are previewed before they run." }
         }
     }
 }
@@ -250,7 +250,7 @@ fn previewed(base: &str, wanted: &Wanted, preview: &Preview) -> Markup {
                 @if preview.refused_count > 0 { " " (layout::tag("bad", &format!("{} not granted", text::count(preview.refused_count as usize)))) } }
             @if preview.count == 0 { div.notice.warn { "No minion that you may see matches." } }
             @if preview.allowed == Some(false) { div.notice.bad role="alert" { "Your entries in external_auth do not grant this job, so the master would refuse it." } }
-            (ids(if preview.allowed == Some(false) { "Meant" } else { "Reached" }, preview.count.saturating_sub(preview.refused_count), &reached))
+            (ids(if preview.allowed == Some(false) { "Target" } else { "Will run on" }, preview.count.saturating_sub(preview.refused_count), &reached))
             (ids("Away now", preview.away_count, &preview.away))
             (ids("Not granted", preview.refused_count, &preview.refused))
             @if !preview.granted_by.is_empty() {
