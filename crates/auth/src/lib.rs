@@ -178,8 +178,8 @@ const REST: &str = "rest";
 /// The backend whose entries may name computers.
 const LDAP: &str = "ldap";
 
-/// The backends of Salt. Only [`REST`] has entries of its own, so the others are an `eauth_acl_module` without effect.
-const BACKENDS: [&str; 6] = ["auto", "file", LDAP, "pam", REST, "sharedsecret"];
+/// The supported backends. Only [`REST`] has entries of its own, so the others are an `eauth_acl_module` without effect.
+pub const BACKENDS: [&str; 6] = ["auto", "file", LDAP, "pam", REST, "sharedsecret"];
 
 impl Providers {
     /// Reads `external_auth`. Logs what is odd in it.

@@ -63,12 +63,22 @@ fn keys_of<'a>(part: &'a Map, user: &User, permissive: bool) -> (Vec<Entries<'a>
 }
 
 /// Returns what a backend grants to a user: the keys that mean the user, and whether a call is granted and why.
-pub fn explain(part: &Map, user: &User, call: Option<&Call>, permissive: bool, checker: &Checker) -> Map {
+pub fn explain(
+    part: &Map,
+    user: &User,
+    call: Option<&Call>,
+    permissive: bool,
+    known: &Known,
+    checker: &Checker,
+) -> Map {
     let (keys, without_everybody) = keys_of(part, user, permissive);
     let shown: Vec<Value> = keys.iter().map(|(key, entries)| map! { *key => entries.to_vec() }.into()).collect();
     let mut answer = map! { "entries" => shown };
     let Some(call) = call else { return answer };
     let (granted, mut reason) = judge(&keys, call, checker);
+    if !granted && let Some(hint) = as_other_client(&keys, call, known, checker) {
+        reason.push_str(&hint);
+    }
     if !granted && without_everybody {
         reason.push_str("; the entries of '*' are only for users without a key of their own (permissive_acl)");
     }
@@ -82,12 +92,24 @@ pub fn explain(part: &Map, user: &User, call: Option<&Call>, permissive: bool, c
     answer
 }
 
+/// Returns a hint if a call is not granted on minions, but would be in the master: whoever names no client may mean that.
+fn as_other_client(keys: &[Entries<'_>], call: &Call, known: &Known, checker: &Checker) -> Option<String> {
+    let forms = [(Form::Runner, "runner", &known.runners), (Form::Wheel, "wheel", &known.wheel)];
+    let is_granted = |form| {
+        let (function, arguments) = (call.function.clone(), call.arguments.clone());
+        judge(keys, &Call { form: Some(form), function, arguments, target: call.target.clone() }, checker).0
+    };
+    let mut forms = forms.into_iter().filter(|(.., names)| call.form.is_none() && names.contains(&call.function));
+    let (_, client, _) = forms.find(|(form, ..)| is_granted(*form))?;
+    Some(format!("; as a {client} function it is granted (client={client})"))
+}
+
 fn judge(keys: &[Entries<'_>], call: &Call, checker: &Checker) -> (bool, String) {
     if call.form.is_none() && call.function == FREE {
         return (true, format!("{FREE} is free for everybody who has logged in"));
     }
     if keys.is_empty() {
-        return (false, "no key means this user".to_owned());
+        return (false, "no entry matches this user".to_owned());
     }
     let mut nearly = None;
     for (key, entry) in keys.iter().flat_map(|(key, entries)| entries.iter().map(move |entry| (key, entry))) {

@@ -36,7 +36,7 @@ pub fn report(access: &Access, question: &Question, known: &Known, checker: &Che
                 LOCAL_USERS => normal(part),
                 _ => auth::read_entries(part).0,
             };
-            let mut explained = explain(&entries, user, question.call.as_ref(), access.permissive_acl, checker);
+            let mut explained = explain(&entries, user, question.call.as_ref(), access.permissive_acl, known, checker);
             if let Some(reason) = question.call.as_ref().and_then(|call| blacklisted(access, user, call)) {
                 explained.update(map! { "granted" => false, "reason" => reason });
             }
@@ -102,15 +102,17 @@ fn blacklisted(access: &Access, user: &User, call: &Call) -> Option<String> {
 /// Returns warnings about a backend as a whole.
 fn of_backend(access: &Access, name: &str, part: &Map) -> Vec<String> {
     let mut found = Vec::new();
-    match name {
-        "auto" => found.push("auto: everybody can log in as anybody, with any password".to_owned()),
-        "file" | "pam" | "rest" | "sharedsecret" => {}
-        _ => found.push(failed(auth::Error::Backend(name.to_owned())).to_string()),
+    if name == "auto" {
+        found.push("auto: everybody can log in as anybody, with any password".to_owned());
+    }
+    if !auth::BACKENDS.contains(&name) {
+        found.push(failed(auth::Error::Backend(name.to_owned())).to_string());
     }
     if access.permissive_acl && part.contains_key("*") {
         found.push(format!("{name}: with permissive_acl, '*' is for everybody; a master of Salt then ignores it"));
     }
-    if access.keep_acl_in_token && name != "rest" {
+    // The backend 'rest' sets the option for all of them, so the operator may not know of it.
+    if access.keep_acl_in_token && !access.external_auth.contains_key("rest") {
         found.push(format!(
             "{name}: keep_acl_in_token keeps nothing for this backend, so tokens have the entries of the configuration; those \
              of a master of Salt grant nothing"
@@ -186,7 +188,13 @@ mod tests {
         };
         let nodegroups = Map::new();
         let checker = Checker::new(&Two, &nodegroups, true);
-        let answer = report(&access(), &question, &Known::default(), &checker).unwrap();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let known = Known {
+            functions: names(&["test.ping"]),
+            runners: names(&["jobs.active"]),
+            wheel: names(&["key.accept", "key.list"]),
+        };
+        let answer = report(&access(), &question, &known, &checker).unwrap();
         let explained = answer.get("auto").and_then(Value::as_map).unwrap();
         let text = |name| explained.get(name).unwrap().to_string();
         format!("{}: {}", text("granted"), text("reason"))
@@ -249,10 +257,43 @@ mod tests {
     }
 
     #[test]
+    fn a_call_without_a_client_may_be_one_of_the_master() {
+        let ask = |function, arguments| ask("fred", &[], None, function, arguments, "*");
+        let runner = "False: no entry grants jobs.active; as a runner function it is granted (client=runner)";
+        assert!(ask("jobs.active", vec![]).starts_with(runner));
+        assert!(ask("key.accept", vec!["web1".into()]).contains("; as a wheel function it is granted (client=wheel)"));
+        for (function, arguments) in [
+            ("key.accept", vec!["*".into()]),
+            ("key.list", vec![]),
+            ("jobs.actve", vec![]),
+            ("service.restart", vec![]),
+        ] {
+            let said = ask(function, arguments);
+            assert!(said.starts_with("False") && !said.contains("client="), "{said}");
+        }
+        assert!(!ask("test.ping", vec![]).contains("client="));
+    }
+
+    /// The backend 'rest' needs the option, so reading the options sets it.
+    #[test]
+    fn nobody_is_warned_of_an_option_that_they_have_not_set() {
+        let options = map! {
+            "external_auth" => map! { "rest" => map! { "^url" => "https://auth/" }, "file" => map! {} },
+            "keep_acl_in_token" => true,
+        };
+        let access = config::Master::from_options(options).unwrap().access;
+        let nodegroups = Map::new();
+        let checker = Checker::new(&Two, &nodegroups, true);
+        let answer = report(&access, &Question::default(), &Known::default(), &checker).unwrap();
+        assert_eq!(answer.get("warnings"), None);
+    }
+
+    #[test]
     fn a_question_without_a_user_has_the_warnings() {
         let options = map! {
             "external_auth" => map! {
-                "auto" => map! { "w" => "test.ping", "*" => list![] }, "ldap" => map! {}, "file" => map! { "x" => list![""] },
+                "auto" => map! { "w" => "test.ping", "*" => list![] }, "ldap" => map! {}, "yubico" => map! {},
+                "file" => map! { "x" => list![""] },
             },
             "permissive_acl" => true, "keep_acl_in_token" => true,
         };
@@ -265,12 +306,13 @@ mod tests {
             "auto: the entries of 'w' are a text and not a list",
             "auto: everybody can log in as anybody",
             "auto: with permissive_acl, '*' is for everybody",
-            "the backend 'ldap' is not supported",
+            "the backend 'yubico' is not supported",
             "file: an entry of 'x' grants nothing",
             "file: keep_acl_in_token keeps nothing",
         ] {
             assert!(found.contains(part), "{part}: {found}");
         }
+        assert!(!found.contains("backend 'ldap'"), "{found}");
         assert_eq!(answer.len(), 1);
         for (eauth, user) in [("pam", "fred"), ("auto", "f*")] {
             let user = Some(User { name: user.to_owned(), groups: Vec::new() });

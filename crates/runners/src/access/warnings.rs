@@ -12,8 +12,10 @@ use crate::RunnerContext;
 pub struct Known {
     /// The execution functions, by their full name.
     pub functions: BTreeSet<String>,
-    /// The runners and wheel functions, by their full name.
-    pub on_master: BTreeSet<String>,
+    /// The runners, by their full name.
+    pub runners: BTreeSet<String>,
+    /// The wheel functions, by their full name.
+    pub wheel: BTreeSet<String>,
 }
 
 impl Known {
@@ -24,9 +26,11 @@ impl Known {
                 modules.iter().flat_map(|module| module.functions.iter().map(|known| (module.name, known.name)));
             names.map(|(module, function)| format!("{module}.{function}")).collect()
         }
-        let mut on_master = names(ctx.tables.runners);
-        on_master.append(&mut names(ctx.tables.wheel));
-        Known { functions: names(ctx.catalogue.modules), on_master }
+        Known {
+            functions: names(ctx.catalogue.modules),
+            runners: names(ctx.tables.runners),
+            wheel: names(ctx.tables.wheel),
+        }
     }
 }
 
@@ -83,7 +87,7 @@ fn about_entry(user: &str, entry: &Value, known: &Known, warn: &mut impl FnMut(S
     let (key, conditions) = match entry {
         Value::Str(text) => match text.strip_prefix('@') {
             Some(module) => return about_module(user, module, known, warn),
-            None => return about_pattern(user, text, &known.functions, "", warn),
+            None => return about_pattern(user, text, &[&known.functions], "", warn),
         },
         Value::Map(map) => match map.iter().next() {
             Some((Value::Str(key), conditions)) if map.len() == 1 => (key.as_str(), conditions),
@@ -105,37 +109,40 @@ fn about_entry(user: &str, entry: &Value, known: &Known, warn: &mut impl FnMut(S
             about_module(user, module, known, warn);
             // Below `@module`, the name of the function is alone.
             let whole = WORDS.contains(&module);
-            (&known.on_master, if whole { String::new() } else { format!("{module}.") })
+            (vec![&known.runners, &known.wheel], if whole { String::new() } else { format!("{module}.") })
         }
-        None => (&known.functions, String::new()),
+        None => (vec![&known.functions], String::new()),
     };
     for pattern in patterns {
-        about_pattern(user, pattern, functions, &module, warn);
+        about_pattern(user, pattern, &functions, &module, warn);
     }
 }
 
 fn about_module(user: &str, module: &str, known: &Known, warn: &mut impl FnMut(String)) {
     let is_known = |name: &String| name.split_once('.').is_some_and(|(known, _)| known == module);
-    if !WORDS.contains(&module) && !known.on_master.iter().any(is_known) {
+    if !WORDS.contains(&module) && !known.runners.iter().chain(&known.wheel).any(is_known) {
         warn(format!("'@{module}' of '{user}' is no module of runners or wheel functions, so it grants nothing"));
     }
 }
 
 /// Warns of a pattern that is no pattern, and of one that looks like the name of a function and means others, too.
-fn about_pattern(user: &str, pattern: &str, all: &BTreeSet<String>, module: &str, warn: &mut impl FnMut(String)) {
+fn about_pattern(user: &str, pattern: &str, all: &[&BTreeSet<String>], module: &str, warn: &mut impl FnMut(String)) {
     if pattern.is_empty() {
         return;
     }
     let Ok(regex) = PyRegex::new(pattern) else {
         return warn(format!("'{pattern}' of '{user}' is no regular expression, so it grants nothing"));
     };
-    let names = || all.iter().filter_map(|name| name.strip_prefix(module));
+    let names = || all.iter().copied().flatten().filter_map(|name| name.strip_prefix(module));
     // Without this, each `test.*` would be worth a warning.
     let literal = pattern.replace("\\.", ".");
     if !names().any(|name| name == literal) {
         return;
     }
-    let others: Vec<&str> = names().filter(|name| *name != literal && regex.is_match(name)).collect();
+    let mut others: Vec<&str> = names().filter(|name| *name != literal && regex.is_match(name)).collect();
+    // A runner and a wheel function may have one name.
+    others.sort_unstable();
+    others.dedup();
     if !others.is_empty() {
         let more = if others.len() > NAMED { ", …" } else { "" };
         let named = others.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
@@ -153,7 +160,8 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let known = Known {
             functions: names(&["pkg.install", "service.restart", "test.ping", "test.pingx", "test.version"]),
-            on_master: names(&["jobs.list_job", "jobs.list_jobs", "jobs.list_jobs_filter", "key.list", "key.list_all"]),
+            runners: names(&["jobs.list_job", "jobs.list_jobs", "jobs.list_jobs_filter"]),
+            wheel: names(&["key.list", "key.list_all"]),
         };
         warnings("file", &part, &known)
     }
