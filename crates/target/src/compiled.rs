@@ -186,6 +186,7 @@ impl Builder<'_> {
         let mut tokens = Vec::with_capacity(words.len());
         // The word of each token, for error messages.
         let mut said = Vec::with_capacity(words.len());
+        let mut gap = None;
         // A stack instead of recursion: words of groups are pushed back and may name other groups.
         let mut open: Vec<String> = words.into_iter().rev().collect();
         while let Some(word) = open.pop() {
@@ -207,6 +208,7 @@ impl Builder<'_> {
                     Err(Error::TooExpensive) => return Err(Error::TooExpensive),
                     Err(error) => {
                         tracing::error!("{error}");
+                        gap = gap.or(Some(error));
                         Vec::new()
                     }
                     Ok(group) => group,
@@ -228,7 +230,8 @@ impl Builder<'_> {
             let reason = format!("{}{}", fault.reason, place.unwrap_or_default());
             Error::Compound { target: shortened(&target), reason }
         };
-        compiled.expression = parse(tokens, self.side).map_err(invalid)?;
+        // The gap says more than what it has made of the expression.
+        compiled.expression = parse(tokens, self.side).map_err(|fault| gap.unwrap_or_else(|| invalid(fault)))?;
         Ok(compiled)
     }
 
@@ -288,6 +291,16 @@ mod tests {
             ("a or", "expression ends too early"),
         ] {
             assert_eq!(error_of(target, TargetType::Compound), format!("invalid compound target '{target}': {reason}"));
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_missing_is_named() {
+        for target in ["N@nope", "web1 or N@nope", "N@nope and N@none"] {
+            assert_eq!(
+                error_of(target, TargetType::Compound),
+                "failed nodegroup expansion of 'nope': unknown nodegroup"
+            );
         }
     }
 
