@@ -23,6 +23,9 @@ use crate::witness;
 /// Always allowed for one job id, because `salt` uses it to ask minions that have not returned.
 const FREE: &str = "saltutil.find_job";
 
+/// Longer than any job id: one with `unique_jid` has 27 characters or so.
+const LONGEST_JID: usize = 40;
+
 /// Fields of `kwargs` that make minions do more than call the function, or do it in the name of another user.
 const MORE_THAN_THE_FUNCTION: [&str; 7] =
     ["ret_config", "ret_kwargs", "module_executors", "executor_opts", "id", "master_id", "nocache"];
@@ -136,10 +139,11 @@ fn allow(
 
 /// Returns whether it is the question of `salt` whether minions still run a job: one job id, and minions by their ids. What else
 /// `saltutil.find_job` takes is not for everybody: large arguments fill the bus, and targets tell which data minions have.
-fn asks_for_a_job(functions: &[String], arguments: &[Value], target: &Target) -> bool {
+fn asks_for_a_job(functions: &[String], arguments: &[Vec<Value>], target: &Target) -> bool {
     let by_id = matches!(target.kind, Some(TargetType::Glob | TargetType::List));
-    let is_jid = |jid: &Value| matches!(jid, Value::Str(_) | Value::Int(_)) && wire::Jid::new(jid.to_string()).is_ok();
-    matches!(functions, [function] if function == FREE) && by_id && matches!(arguments, [jid] if is_jid(jid))
+    let may_be_jid = |jid: &Value| matches!(jid, Value::Str(_) | Value::Int(_)) && jid.to_string().len() <= LONGEST_JID;
+    let one_jid = matches!(arguments, [arguments] if matches!(&arguments[..], [jid] if may_be_jid(jid)));
+    matches!(functions, [function] if function == FREE) && by_id && one_jid
 }
 
 /// Returns the targeted minions for a caller who may do everything, or why they are not known. With `order_masters` the job goes
@@ -325,5 +329,29 @@ mod tests {
             (listed(own.clone()), Some(own)),
             "nobody widens their own"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::list;
+
+    use super::*;
+
+    #[test]
+    fn only_the_question_for_one_job_on_named_minions_is_free() {
+        let free = |functions: &[&str], arguments: Value, kind: &str| {
+            let target = Target::of(&map! { "tgt" => "web*", "tgt_type" => kind });
+            let arguments = arguments.into_list().unwrap_or_default();
+            asks_for_a_job(&functions.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), &[arguments], &target)
+        };
+        assert!(free(&[FREE], list!["20261127093050601620"], "list") && free(&[FREE], list![20_261_127], "glob"));
+        for kind in ["pillar", "grain", "compound", "pcre", "nodegroup"] {
+            assert!(!free(&[FREE], list!["20261127093050601620"], kind), "{kind}");
+        }
+        for arguments in [list![], list!["1", "2"], list!["x".repeat(41)], list![list!["1"]]] {
+            assert!(!free(&[FREE], arguments, "list"));
+        }
+        assert!(!free(&[FREE, FREE], list!["1"], "list") && !free(&["test.ping"], list!["1"], "list"));
     }
 }
