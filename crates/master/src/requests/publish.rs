@@ -330,13 +330,6 @@ mod tests {
             "nobody widens their own"
         );
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use value::list;
-
-    use super::*;
 
     #[test]
     fn only_the_question_for_one_job_on_named_minions_is_free() {
