@@ -234,7 +234,8 @@ mod tests {
         assert_eq!(tags(&mut one).len(), 1);
         assert_eq!(log.state().entries.len(), 1);
         drop(two);
-        assert_eq!((log.state().entries.len(), log.state().bytes, log.state().readers), (0, 0, 1));
+        let left = |state: &State| (state.entries.len(), state.bytes, state.readers);
+        assert_eq!(left(&log.state()), (0, 0, 1));
         log.end();
         drop(one);
         assert!(log.state().entries.is_empty());
