@@ -18,8 +18,8 @@ use wire::loads::PublishRequest;
 
 use crate::bus::{self, Bus};
 use crate::failure::Failure;
-use crate::lanes::{self, Lanes};
-use crate::logins::{self, Logins};
+use crate::lanes::Lanes;
+use crate::logins::{self, Attempt, Logins};
 use crate::low::{Call, Command, Local, Work};
 use crate::own_jobs::OwnJobs;
 
@@ -87,8 +87,8 @@ impl Link {
             // It is learnt by that. Whether it counts is the master's answer to the request itself.
             self.token(&token).await?;
         }
-        let name = lanes::login(&load).map(logins::name);
-        let _turn = match &name {
+        let attempt = Attempt::of(&load);
+        let _turn = match &attempt {
             Some(_) => Some(self.logins.turn(logins::client()).await?),
             None => None,
         };
@@ -97,8 +97,8 @@ impl Link {
         if let Some(starting) = starting {
             starting.answered(&answer);
         }
-        if let Some(name) = name {
-            logins::note_refusal(&name, &answer);
+        if let Some(attempt) = attempt {
+            attempt.note_refusal(&answer);
         }
         match answer.get("error") {
             Some(Value::Map(error)) => Err(Failure::of_master(error)),
@@ -513,6 +513,9 @@ impl Gathering<'_> {
     }
 }
 
+/// The outputter that whole returns name for a silent minion.
+const NO_RETURN: &str = "no_return";
+
 /// Returns what Salt says instead of the return of a silent minion.
 fn no_return(jid: &str, full: bool) -> Value {
     let text = format!(
@@ -521,7 +524,7 @@ fn no_return(jid: &str, full: bool) -> Value {
          salt-run jobs.lookup_jid {jid}"
     );
     match full {
-        true => map! { "out" => "no_return", "ret" => text, "retcode" => 1 }.into(),
+        true => map! { "out" => NO_RETURN, "ret" => text, "retcode" => 1 }.into(),
         false => text.into(),
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 use value::{Map, Value, map};
 
-use super::Link;
+use super::{Link, NO_RETURN};
 use crate::bus;
 use crate::failure::Failure;
 use crate::low::{Batches, Local};
@@ -43,17 +43,11 @@ impl Link {
     pub(super) async fn batch(&self, job: Local, how: Batches, proof: Map) -> Result<Vec<Value>, Failure> {
         let ping = Local { function: "test.ping".into(), full_return: true, ..question(&job) };
         let answers = self.local(ping, proof.clone()).await?.into_map().unwrap_or_default();
-        // Silent minions have a text instead of a return, and no return code.
-        let up: BTreeSet<String> = answers
-            .into_iter()
-            .filter(|(_, answer)| answer.get("retcode").is_some())
-            .filter_map(|(id, _)| id.into_string())
-            .collect();
         // Before the first batch: a minion may return before the answer arrives.
         let events = self.bus.subscribe().await?;
         let run = Run {
             link: self,
-            batch: Batch::new(up, how.size, how.wait, how.failhard.unwrap_or(self.failhard)),
+            batch: Batch::new(have_returned(answers), how.size, how.wait, how.failhard.unwrap_or(self.failhard)),
             // One id for all batches, so that `jobs.lookup_jid` finds them together.
             jid: match job.jid.is_empty() {
                 true => self.new_jid(),
@@ -85,6 +79,12 @@ fn question(job: &Local) -> Local {
         detached: false,
         ..job.clone()
     }
+}
+
+/// Returns the minions that have returned, of whole returns. Silent minions have a text and a code of their own.
+fn have_returned(answers: Map) -> BTreeSet<String> {
+    let returned = answers.into_iter().filter(|(_, answer)| answer.get("out") != Some(&NO_RETURN.into()));
+    returned.filter_map(|(id, _)| id.into_string()).collect()
 }
 
 /// Returns whether a minion with these functions has those of a job.
@@ -225,6 +225,17 @@ mod tests {
     use value::list;
 
     use super::*;
+
+    #[test]
+    fn a_batch_is_for_the_minions_that_answer_the_ping() {
+        let answers = map! {
+            "up" => map! { "ret" => true, "retcode" => 0, "jid" => "20261126000000000000" },
+            "failed" => map! { "ret" => "an error", "retcode" => 254, "out" => "nested" },
+            "down" => super::super::no_return("20261126000000000000", true),
+        };
+        let up: Vec<String> = have_returned(answers).into_iter().collect();
+        assert_eq!(up, ["failed", "up"]);
+    }
 
     #[test]
     fn a_minion_must_have_all_functions_of_a_job() {
