@@ -9,6 +9,7 @@ use value::{Map, Value};
 use wire::Network;
 
 use crate::failure::Failure;
+use crate::lanes;
 
 /// The number of logins of one address that the master checks at a time. The connections for logins are three times as many, so
 /// that one address does not hold up the others.
@@ -84,18 +85,43 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Logs a login if the master has refused it, with what is needed to find and block its sender.
-pub fn note_refusal(name: &str, answer: &Value) {
-    let error = answer.get("error").and_then(|error| error.get("name")).and_then(Value::as_str);
-    // A refused request for a token has an empty text as its answer.
-    if answer.as_str() == Some("") || error.is_some_and(|error| error.contains("Authentication")) {
-        let address = client();
-        tracing::warn!("{address}: the login of '{name}' is refused");
+/// A request with a name and a password.
+pub struct Attempt {
+    name: String,
+    calls_function: bool,
+}
+
+impl Attempt {
+    /// Returns the attempt to log in with a request to the master, if it is one.
+    pub fn of(load: &Map) -> Option<Self> {
+        let calls_function = matches!(load.get_str("cmd"), Some("runner" | "wheel"));
+        lanes::login(load).map(|login| Attempt { name: name(login), calls_function })
+    }
+
+    /// Logs the attempt if the master has refused it, with what is needed to find and block its sender.
+    pub fn note_refusal(&self, answer: &Value) {
+        if let Some(refused) = self.refused(answer) {
+            let address = client();
+            tracing::warn!("{address}: {refused}");
+        }
+    }
+
+    fn refused(&self, answer: &Value) -> Option<String> {
+        let error = answer.get("error").and_then(|error| error.get("name")).and_then(Value::as_str);
+        // A refused request for a token has an empty text as its answer.
+        let refused = answer.as_str() == Some("") || error.is_some_and(|error| error.contains("Authentication"));
+        let name = &self.name;
+        match self.calls_function {
+            _ if !refused => None,
+            // As in Salt, the master answers a wrong password and a function without permission alike.
+            true => Some(format!("a call with the login of '{name}' is refused: the login, or its permissions")),
+            false => Some(format!("the login of '{name}' is refused")),
+        }
     }
 }
 
 /// Returns the name in a login, for the log.
-pub fn name(login: &Map) -> String {
+fn name(login: &Map) -> String {
     let name = login.get_str("username").unwrap_or("UNKNOWN");
     value::escape::escaped(&value::escape::brief(name, 60)).into_owned()
 }
@@ -103,6 +129,8 @@ pub fn name(login: &Map) -> String {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+
+    use value::map;
 
     use super::*;
 
@@ -130,8 +158,23 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_permission_is_not_logged_as_a_wrong_password() {
+        let refused = |load: Map, error: &str| {
+            let mut load = load;
+            load.update(map! { "eauth" => "pam", "username" => "fred" });
+            Attempt::of(&load).unwrap().refused(&map! { "error" => map! { "name" => error } }.into())
+        };
+        let login = Some("the login of 'fred' is refused".to_owned());
+        assert_eq!(refused(map! { "cmd" => "mk_token" }, "EauthAuthenticationError"), login);
+        assert_eq!(refused(map! { "cmd" => "mk_token" }, "AuthorizationError"), None);
+        let call = refused(map! { "cmd" => "wheel" }, "EauthAuthenticationError").unwrap();
+        assert_eq!(call, "a call with the login of 'fred' is refused: the login, or its permissions");
+        assert!(Attempt::of(&map! { "cmd" => "runner", "token" => "aa" }).is_none());
+    }
+
+    #[test]
     fn names_in_the_log_are_tame() {
-        let name = |name: &str| super::name(&value::map! { "username" => name });
+        let name = |name: &str| super::name(&map! { "username" => name });
         assert_eq!(name("fred"), "fred");
         assert!(!name("a\nERROR forged").contains('\n'));
         assert!(name(&"a".repeat(10_000)).len() < 100);
