@@ -1,12 +1,14 @@
 //! Requests and answers between the routes and their handlers.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::header::{HeaderMap, HeaderName};
 use axum::http::{Method, StatusCode};
 use bytes::Bytes;
-use value::{Map, Value};
+use value::{Map, Value, escape};
 
 use crate::api::{Api, Caller};
 use crate::failure::Failure;
@@ -15,6 +17,34 @@ use crate::files::Opened;
 /// The address of the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
+
+/// Who sent a request, for the log.
+pub struct Client {
+    address: Option<IpAddr>,
+    user: Option<String>,
+}
+
+impl Client {
+    /// Returns the sender of a request, of whom nothing but the address is known yet.
+    pub fn of(request: &Request) -> Self {
+        Client { address: request.extensions().get::<Peer>().map(|peer| peer.0), user: None }
+    }
+
+    /// Notes who it is, if there is a session.
+    pub fn note(&mut self, caller: Option<&Caller>) {
+        self.user = caller.map(|caller| caller.session.user.clone());
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.address, &self.user) {
+            (Some(address), Some(user)) => write!(f, "{address} ({}): ", escape::escaped(&escape::brief(user, 60))),
+            (Some(address), None) => write!(f, "{address}: "),
+            (None, _) => Ok(()),
+        }
+    }
+}
 
 /// A thing with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use tower_service::Service;
 use crate::accept::{Form, data_form, error_form, prefers_page, reads_gzip};
 use crate::api::{Api, Caller};
 use crate::cookie::session_cookie;
-use crate::exchange::{Asked, Peer, Reply, Resource, text};
+use crate::exchange::{Asked, Client, Peer, Reply, Resource, text};
 use crate::failure::Failure;
 use crate::health::{self, Health};
 use crate::incoming::{self, provenance, read_body};
@@ -207,10 +207,12 @@ async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request
     let errors = error_form(text(request.headers(), "accept"));
     let origin = text(request.headers(), "origin").map(str::to_owned);
     let preflight = method == Method::OPTIONS;
+    let mut client = Client::of(&request);
     let mut response = if preflight {
         Response::new(Body::empty())
     } else {
-        answer(&api, resource, rest, request).await.unwrap_or_else(|failure| failed(&failure, errors))
+        let answered = answer(&api, resource, rest, request, &mut client).await;
+        answered.unwrap_or_else(|failure| failed(&failure, errors))
     };
     let headers = response.headers_mut();
     headers.insert(header::ALLOW, HeaderValue::from_static(resource.allow()));
@@ -226,12 +228,18 @@ async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request
     }
     api.figures.answered(resource.name(), &method, response.status().as_u16(), began.elapsed());
     // The path without its query, in which somebody may have put a secret.
-    tracing::info!("{method} {path}: {}", response.status().as_u16());
+    tracing::info!("{client}{method} {path}: {}", response.status().as_u16());
     response
 }
 
-/// Checks a request, reads its body and calls the handler.
-async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Request) -> Result<Response, Failure> {
+/// Checks a request, reads its body and calls the handler. Notes in `client` who the user is.
+async fn answer(
+    api: &Arc<Api>,
+    resource: Resource,
+    rest: String,
+    request: Request,
+    client: &mut Client,
+) -> Result<Response, Failure> {
     let address = request.extensions().get::<Peer>().map(|peer| peer.0).ok_or_else(Failure::unexpected)?;
     if !api.options.serves(&address.to_string()) {
         return Err(Failure::new(403, "Bad IP"));
@@ -255,7 +263,9 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
         true => incoming::caller(api, request.headers(), address).await?,
         false => None,
     };
-    let changes = request.method() == Method::POST;
+    client.note(caller.as_ref());
+    // `GET /minions/<id>` asks the minion, which is a job.
+    let changes = request.method() == Method::POST || resource == Resource::Minions && !rest.is_empty();
     let provenance = provenance(request.headers());
     if changes && caller.as_ref().is_some_and(|caller| caller.by_cookie) && !may_use_cookie(provenance) {
         return Err(Failure::new(403, provenance.reason()));

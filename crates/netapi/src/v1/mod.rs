@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::api::{Api, Caller};
 use crate::cookie;
-use crate::exchange::{Peer, text};
+use crate::exchange::{Client, Peer, text};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::incoming;
@@ -69,9 +69,10 @@ pub async fn serve(api: Arc<Api>, path: String, request: Request) -> Response {
     let preflight = method == Method::OPTIONS;
     let found = table::find(&method, &path);
     let shown = found.as_ref().map_or("/v1", |found| found.route.path);
+    let mut client = Client::of(&request);
     let mut response = match &found {
         _ if preflight => Response::new(Body::empty()),
-        Ok(found) => answer(&api, found, request).await.unwrap_or_else(|failure| problem(&failure)),
+        Ok(found) => answer(&api, found, request, &mut client).await.unwrap_or_else(|failure| problem(&failure)),
         Err(failure) => problem(failure),
     };
     let headers = response.headers_mut();
@@ -85,12 +86,12 @@ pub async fn serve(api: Arc<Api>, path: String, request: Request) -> Response {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     api.figures.answered(shown, &method, response.status().as_u16(), began.elapsed());
     // Not the path itself: a part of it is a text of the client.
-    tracing::info!("{method} {shown}: {}", response.status().as_u16());
+    tracing::info!("{client}{method} {shown}: {}", response.status().as_u16());
     response
 }
 
-/// Checks a request, reads its body and calls the handler.
-async fn answer(api: &Arc<Api>, found: &Found, request: Request) -> Result<Response, Failure> {
+/// Checks a request, reads its body and calls the handler. Notes in `client` who the user is.
+async fn answer(api: &Arc<Api>, found: &Found, request: Request, client: &mut Client) -> Result<Response, Failure> {
     let address = request.extensions().get::<Peer>().map(|peer| peer.0).ok_or_else(Failure::unexpected)?;
     if !api.options.serves(&address.to_string()) {
         return Err(Failure::new(403, "Bad IP"));
@@ -98,6 +99,7 @@ async fn answer(api: &Arc<Api>, found: &Found, request: Request) -> Result<Respo
     let token = text(request.headers(), "x-auth-token").filter(|token| !token.is_empty());
     let cookie = cookie::session_id(request.headers());
     let caller = api.caller(token, cookie.as_deref(), address).await?.ok_or_else(Failure::no_session)?;
+    client.note(Some(&caller));
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     let provenance = incoming::provenance(request.headers());
     if changes && caller.by_cookie && !may_use_cookie(provenance) {
