@@ -101,7 +101,8 @@ async fn may_read(api: &Api, head: &Parts) -> Result<(), Failure> {
 
 /// Returns whether a web server on this host has passed the request on: then anybody may have sent it.
 fn is_forwarded(headers: &HeaderMap) -> bool {
-    ["forwarded", "x-forwarded-for", "x-real-ip", "via"].iter().any(|name| headers.contains_key(*name))
+    let is_added = |name: &str| matches!(name, "forwarded" | "x-real-ip" | "via") || name.starts_with("x-forwarded-");
+    headers.keys().any(|name| is_added(name.as_str()))
 }
 
 fn plain(status: StatusCode, kind: &'static str, text: String) -> Response {

@@ -249,6 +249,8 @@ fn local(command: &mut Map, detached: bool, today: &str) -> Result<Local, Failur
     let target = match command.remove("tgt") {
         Some(Value::Str(text)) if target_type == "list" => client::target_list(&text),
         Some(target @ (Value::Str(_) | Value::List(_))) => target,
+        // A minion may be named 7, and Salt takes the number.
+        Some(Value::Int(number)) => number.to_string().into(),
         Some(_) => return Err(Failure::bad_request("'tgt' must be a text or a list")),
         None => return Err(Failure::bad_request("'tgt' is missing")),
     };
@@ -453,6 +455,10 @@ mod tests {
         assert_eq!(job.arguments, [1.into(), map! { "x" => 2, "__kwarg__" => true }.into()]);
         assert_eq!((job.timeout, job.full_return, job.detached), (Some(Duration::from_secs(3)), true, false));
         assert_eq!(job.options, map! { "delimiter" => "|" });
+        let Work::Local(job) = work(map! { "client" => "local", "tgt" => 7, "fun" => "test.ping" }) else {
+            panic!("not a job")
+        };
+        assert_eq!(job.target, "7".into());
         let form = map! { "client" => "local_async", "tgt" => "os:x", "expr_form" => "grain", "fun" => list!["a.b"] };
         let Work::Local(job) = work(form) else { panic!("not a job") };
         assert_eq!((job.target_type.as_str(), job.detached, &job.function), ("grain", true, &list!["a.b"]));
@@ -509,7 +515,7 @@ mod tests {
             map! { "jid" => "20200101000000000000" },
             map! { "jid" => 2_026_112_600 },
             map! { "kwarg" => "x" },
-            map! { "tgt" => 7 },
+            map! { "tgt" => map! {} },
             map! { "tgt_type" => list![] },
             map! { "fun" => list![1] },
             map! { "fun" => "" },

@@ -130,7 +130,7 @@ async fn answers_are_as_they_are_described() {
         }
     }
     assert_eq!(looked_at, 11);
-    let refused = send(&running, &session, "POST", "/v1/preview", Some(json!({"tgt": 7}))).await;
+    let refused = send(&running, &session, "POST", "/v1/preview", Some(json!({"tgt": {}}))).await;
     assert_eq!(misfit(&json!({"$ref": "Problem"}), &body(&refused), schemas), None);
 }
 
