@@ -72,9 +72,12 @@ pub fn is_left_out(name: &str, value: &Value) -> bool {
         || value.as_str().is_some_and(is_path)
 }
 
-/// Returns the tree of the options that say who may do what.
-pub fn acl(options: &Map) -> Dir {
+/// Returns the tree of what says who may do what: options, and the file of users that `external_auth` names.
+pub fn acl(options: &Map, users_file: Option<Digest>) -> Dir {
     let mut tree = DirBuilder::default();
+    if let Some(digest) = users_file {
+        tree.leaf("users file", Leaf::value(weakened(digest)));
+    }
     for name in ACL {
         if let Some(value) = options.get(name).filter(|value| value.truthy()) {
             add(&mut tree, name, value, 0, &|_, _| false);
@@ -122,13 +125,16 @@ fn add(tree: &mut DirBuilder, name: &str, value: &Value, depth: usize, leave_out
     }
 }
 
-/// Returns a digest of 16 bits. Values of options may be passwords, and whoever gets a longer digest of one tries words until one
-/// fits. Of this one there are too many that fit; of 65,536 changes it misses one.
 fn weak_digest(value: &Value) -> Digest {
-    let packed = pack(&sorted(value), Packing::Bin);
-    let mut digest = Digest([0; 16]);
-    digest.0[..2].copy_from_slice(&Digest::of(&[&packed]).0[..2]);
-    digest
+    weakened(Digest::of(&[&pack(&sorted(value), Packing::Bin)]))
+}
+
+/// Returns 16 bits of a digest. Values of options may be passwords, and whoever gets a longer digest of one tries words until one
+/// fits. Of this one there are too many that fit; of 65,536 changes it misses one.
+fn weakened(digest: Digest) -> Digest {
+    let mut weak = Digest([0; 16]);
+    weak.0[..2].copy_from_slice(&digest.0[..2]);
+    weak
 }
 
 /// Returns a value with the keys of all maps in order: where an option is written does not matter.

@@ -233,7 +233,7 @@ fn options_of_one_host_are_left_out() {
     };
     let found = paths(&options(&all));
     assert_eq!(found, ["auto_accept", "hash_type", "mysql.host", "rest_cherrypy:debug", "ssl:ssl_version"]);
-    assert_eq!(paths(&acl(&all)), ["nodegroups:web"]);
+    assert_eq!(paths(&acl(&all, None)), ["nodegroups:web"]);
 }
 
 #[test]
@@ -244,9 +244,8 @@ fn access_control_is_compared_by_name_and_whatever_the_order() {
             users.reverse();
         }
         let users: Map = users.into_iter().collect();
-        acl(
-            &map! { "external_auth" => map! { "pam" => users }, "nodegroups" => map! { "web" => web }, "peer" => map! {} },
-        )
+        let options = map! { "external_auth" => map! { "pam" => users }, "nodegroups" => map! { "web" => web }, "peer" => map! {} };
+        acl(&options, None)
     };
     let (own, other) = (rules("web*", false), rules("web*", true));
     assert_eq!(own.digest(), other.digest());
@@ -254,6 +253,14 @@ fn access_control_is_compared_by_name_and_whatever_the_order() {
     let found = compare(&own, &rules("db*", true)).0;
     assert_eq!(found, [(vec!["nodegroups".to_owned(), "web".to_owned()], PathDifference::Content)]);
     assert_eq!(Kind::Acl.shown(&found[0].0), "nodegroups:web");
+}
+
+#[test]
+fn the_file_of_users_belongs_to_access_control() {
+    let with = |content: &str| acl(&map! {}, Some(Digest::of(&[content.as_bytes()])));
+    let found = compare(&with("fred:a"), &with("fred:b")).0;
+    assert_eq!(found, [(vec!["users file".to_owned()], PathDifference::Content)]);
+    assert_eq!(compare(&with("fred:a"), &acl(&map! {}, None)).0.len(), 1);
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Sources {
         let config = &self.stores.config;
         let scan = |rules| Scan::new(rules, before, now, stop);
         match kind {
-            Kind::Acl => Ok(drift::acl(&config.raw)),
+            Kind::Acl => acl(&config.raw, scan(&self.pillar)),
             Kind::Config => Ok(drift::options(&config.raw)),
             Kind::Schedule => Ok(drift::option_tree(config.raw.get("schedule"))),
             Kind::Version => Ok(single("version", Digest::of(&[env!("CARGO_PKG_VERSION").as_bytes()]))),
@@ -100,7 +100,9 @@ impl Sources {
 /// Returns whether a kind is the same until the master is restarted.
 pub fn is_fixed(kind: Kind) -> bool {
     match kind {
-        Kind::Acl | Kind::Config | Kind::Schedule | Kind::Version | Kind::MasterKey => true,
+        Kind::Config | Kind::Schedule | Kind::Version | Kind::MasterKey => true,
+        // It may have a file.
+        Kind::Acl => false,
         Kind::Files | Kind::Pillar | Kind::Git | Kind::Reactor | Kind::Extmods => false,
     }
 }
@@ -141,6 +143,22 @@ fn master_key(config: &config::Master) -> Result<Dir, Unscanned> {
     Ok(single(if signs { "signing key" } else { "master key" }, Digest::of(&[finger.as_bytes()])))
 }
 
+/// Returns the tree of who may do what, with the file of the backend `file`.
+fn acl(options: &Map, mut scan: Scan<'_>) -> Result<Dir, Unscanned> {
+    let backend = options.get("external_auth").and_then(|backends| backends.get("file"));
+    let users_file = match backend.and_then(|options| options.get("^filename")).and_then(Value::as_str) {
+        Some(path) => Some(file_or_none(&mut scan, Path::new(path))?.digest),
+        None => None,
+    };
+    Ok(drift::acl(options, users_file))
+}
+
+/// Returns the leaf of a file. That there is none is a difference, too.
+fn file_or_none(scan: &mut Scan<'_>, path: &Path) -> Result<Leaf, Unscanned> {
+    let leaf = scan.file(path, None)?.unwrap_or_else(|| Leaf::value(Digest::of(&[b"no file"])));
+    Ok(Leaf { mode: 0, ..leaf })
+}
+
 /// Returns the tree of the option `reactor`: below each tag the files that it names.
 fn reactor(option: Option<&Value>, mut scan: Scan<'_>) -> Result<Dir, Unscanned> {
     let mut tags = DirBuilder::default();
@@ -155,8 +173,7 @@ fn reactor(option: Option<&Value>, mut scan: Scan<'_>) -> Result<Dir, Unscanned>
             let file = file.to_string();
             // They run in this order.
             let name = entry_name(format!("{place} {file}").as_bytes());
-            let leaf = scan.file(Path::new(&file), None)?.unwrap_or_else(|| Leaf::value(Digest::of(&[b"no file"])));
-            tag.leaf(&name, Leaf { mode: 0, ..leaf });
+            tag.leaf(&name, file_or_none(&mut scan, Path::new(&file))?);
         }
     }
     Ok(tags.finish())
