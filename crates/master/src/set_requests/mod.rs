@@ -73,7 +73,8 @@ impl SetRequest {
     pub fn of(load: &Map, user: &str, now: SystemTime) -> Result<SetRequest, String> {
         let text = |name: &str| load.get(name).filter(|value| **value != Value::Null).map(Value::to_string);
         let needed = |name: &'static str| text(name).ok_or_else(|| format!("{name} is missing"));
-        let user = || user.to_owned();
+        // Runners and wheel functions decide for the user who called them.
+        let user = || text("for").filter(|user| !user.is_empty()).unwrap_or_else(|| user.to_owned());
         match load.get_str("what").unwrap_or_default() {
             "masters" => Ok(SetRequest::Masters(Reader::Person)),
             "conflicts" => Ok(SetRequest::Conflicts),
@@ -89,11 +90,7 @@ impl SetRequest {
                     false => Err("by and since are needed: whose decisions, and from when on".to_owned()),
                 }
             }
-            "announce" => {
-                // A wheel function runs for the user who asked for it.
-                let user = text("for").filter(|user| !user.is_empty()).unwrap_or_else(user);
-                Ok(SetRequest::Announce { ids: ids(load), user })
-            }
+            "announce" => Ok(SetRequest::Announce { ids: ids(load), user: user() }),
             "confirm" => Ok(SetRequest::Confirm { ids: ids(load), deleted: load.get("deleted") == Some(&true.into()) }),
             "tokens_changed" => Ok(SetRequest::TokensChanged),
             "waiting" => Ok(SetRequest::Waiting),
@@ -196,6 +193,22 @@ mod tests {
         assert_eq!(about(map! { "what" => "decisions", "key" => "credential" }), None);
         let load = map! { "what" => "decisions", "key" => "credential", "about" => "web1" };
         assert_eq!(about(load).as_deref(), Some("web1"));
+    }
+
+    #[test]
+    fn who_decides_is_who_called_the_runner() {
+        let by = |load: Map| match SetRequest::of(&load, "root", UNIX_EPOCH) {
+            Ok(SetRequest::Remove { user, .. }) => user,
+            _ => panic!("no removal"),
+        };
+        let asked = map! { "what" => "remove", "name" => "m2" };
+        assert_eq!(by(asked.clone()), "root");
+        let of_runner = |user: &str| {
+            let mut of_runner = asked.clone();
+            of_runner.insert("for", user);
+            of_runner
+        };
+        assert_eq!((by(of_runner("fred")).as_str(), by(of_runner("")).as_str()), ("fred", "root"));
     }
 
     #[test]

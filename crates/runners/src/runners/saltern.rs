@@ -181,7 +181,7 @@ async fn decisions(
 #[function]
 async fn settle(ctx: &RunnerContext, id: String, state: String, fingerprint: Option<String>) -> Result<Value> {
     let asked = map! { "what" => "settle", "name" => id, "state" => state, "fingerprint" => fingerprint };
-    sharing(ctx, asked).await
+    decided(ctx, asked).await
 }
 
 /// Shows what becomes of the keys if the decisions of a master do not count, and with `yes=True` decides so on all masters.
@@ -212,7 +212,7 @@ async fn undo(
     about: Option<String>,
     yes: Option<Value>,
 ) -> Result<Value> {
-    sharing(ctx, map! { "what" => "undo", "by" => by, "since" => since, "about" => about, "yes" => yes }).await
+    decided(ctx, map! { "what" => "undo", "by" => by, "since" => since, "about" => about, "yes" => yes }).await
 }
 
 /// Returns in what other masters of the set differ from this one: files, pillar, repositories, access control, options. Nothing is
@@ -261,7 +261,7 @@ async fn waiting(ctx: &RunnerContext) -> Result<Value> {
 ///     salt-run saltern.accept m2 fingerprint=5b:0f:…
 #[function]
 async fn accept(ctx: &RunnerContext, name: Option<String>, fingerprint: Option<String>) -> Result<Value> {
-    sharing(ctx, map! { "what" => "accept", "name" => name, "fingerprint" => fingerprint }).await
+    decided(ctx, map! { "what" => "accept", "name" => name, "fingerprint" => fingerprint }).await
 }
 
 /// Returns what a user may do: the entries that mean the user, and with ``fun`` whether a call is granted, by which entry, or why
@@ -339,7 +339,7 @@ async fn access(
 ///     salt-run saltern.remove m2
 #[function]
 async fn remove(ctx: &RunnerContext, name: String) -> Result<Value> {
-    sharing(ctx, map! { "what" => "remove", "name" => name }).await
+    decided(ctx, map! { "what" => "remove", "name" => name }).await
 }
 
 /// Says what the loss of many key files means, which other masters were not told: `restore` writes the files again, `adopt` deletes
@@ -413,7 +413,7 @@ async fn leases(ctx: &RunnerContext) -> Result<Value> {
 ///     salt-run saltern.forget_voters yes=True
 #[function]
 async fn forget_voters(ctx: &RunnerContext, yes: Option<Value>) -> Result<Value> {
-    sharing(ctx, map! { "what" => "forget_voters", "yes" => yes }).await
+    decided(ctx, map! { "what" => "forget_voters", "yes" => yes }).await
 }
 
 /// How often a run that the set does once says that it goes on.
@@ -517,6 +517,12 @@ pub(crate) async fn connected_anywhere(ctx: &RunnerContext) -> Vec<String> {
 
 async fn sharing(ctx: &RunnerContext, arguments: Map) -> Result<Value> {
     client(ctx).sharing(arguments).await.map_err(refused)
+}
+
+/// Sends a request that decides something, in the name of the user who called the runner: it runs as the user of the master.
+async fn decided(ctx: &RunnerContext, mut asked: Map) -> Result<Value> {
+    asked.insert("for", ctx.job.user.as_str());
+    sharing(ctx, asked).await
 }
 
 fn client(ctx: &RunnerContext) -> LocalClient {
