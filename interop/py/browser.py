@@ -23,7 +23,7 @@ FLAGS = [
 PAGES = {
     "overview": "/", "minions": "/minions", "keys": "/keys",
     "decisions": "/keys/decisions", "jobs": "/jobs", "highstate": "/highstate", "events": "/events", "run": "/run?tgt=*&fun=test.ping",
-    "access": "/access", "missing": "/nosuch",
+    "access": "/access", "drift": "/drift/acl", "missing": "/nosuch",
 }
 # In milliseconds, on a busy machine.
 LONG = 60_000

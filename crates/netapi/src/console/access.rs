@@ -4,7 +4,7 @@ use maud::html;
 
 use super::text::inline;
 use super::view::{View, part};
-use super::{Answer, layout};
+use super::{Answer, drift, layout};
 use crate::failure::Failure;
 use crate::fleet::Whoami;
 
@@ -13,10 +13,23 @@ use crate::fleet::Whoami;
 /// # Errors
 /// When the session has ended.
 pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
+    let frame = view.frame_of_set("Access", "/access").await?;
     let known = part(view.fleet.whoami().await, |whoami| shown(view, &whoami))?;
+    // A master alone, and users without the right to see the others, have nothing to compare.
+    let compared = match frame.masters.is_empty() {
+        true => None,
+        false => Some(part(view.fleet.drift(Some("acl")).await, |found| drift::differences(&found))?),
+    };
     let body = html! {
         (layout::headline(&html! { "Access" }, &html! {}))
         (known)
+        @if let Some(compared) = compared {
+            section.card id="drift" {
+                header { h2 { "Access control on the masters" } span.more.muted { "external_auth, publisher_acl, peer, nodegroups" } }
+                (compared)
+            }
+            br;
+        }
         section.card {
             header { h2 { "About" } }
             div.body { dl.facts {
@@ -26,7 +39,7 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
             } }
         }
     };
-    Ok(layout::framed(&view.frame("Access", "/access"), &body).into())
+    Ok(layout::framed(&frame, &body).into())
 }
 
 fn shown(view: &View<'_>, whoami: &Whoami) -> maud::Markup {

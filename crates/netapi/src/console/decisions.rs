@@ -136,14 +136,14 @@ fn listed(base: &str, found: &Value) -> Markup {
     let all = found.as_list().unwrap_or_default();
     html! {
         section.card id="decisions" {
-            header { h2 { "Decisions" } span.more.muted { "the latest first, of all masters, as they count now" } }
+            header { h2 { "Decisions" } span.more.muted { "the latest first, of all masters" } }
             @if all.is_empty() { div.empty { "No decision since then." } } @else {
                 div.scroll { table {
                     thead { tr { th { "When" } th { "About" } th { "State" } th.wide-only { "Master" } th.wide-only { "By" } th.wide-only { "Fingerprint" } th { span.unseen { "Actions" } } } }
                     tbody { @for one in all.iter().rev().take(ROWS) { tr {
                         td { (inline(field(one, "at"))) }
                         th { (inline(field(one, "key"))) @if field(one, "class") != "keys" { " " span.small.muted { "master" } } }
-                        td { (state(field(one, "state"))) }
+                        td { (state(field(one, "state"))) @if one.get("obeyed") == Some(&false.into()) { " " span.small.muted { "replaced" } } }
                         td.wide-only { (inline(field(one, "master"))) }
                         td.wide-only { (inline(field(one, "by"))) }
                         td.wide-only { span.finger { (text::brief(field(one, "fingerprint"), 23)) } }

@@ -54,7 +54,7 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
             ol.events id="events" aria-label="Events, the latest first" { @for row in rows { (row) } }
         }
     };
-    Ok(layout::framed(&view.frame("Events", "/events"), &body).into())
+    Ok(layout::framed(&view.frame_of_set("Events", "/events").await?, &body).into())
 }
 
 fn row(view: &View<'_>, age: Duration, item: &Item) -> Markup {

@@ -8,6 +8,7 @@ mod again;
 mod assets;
 mod decisions;
 mod door;
+mod drift;
 mod events;
 mod form;
 mod highstate;
@@ -40,7 +41,7 @@ use self::form::Fields;
 use self::view::View;
 use crate::accept::reads_gzip;
 use crate::api::{Api, Caller};
-use crate::exchange::{Peer, text as header_text};
+use crate::exchange::{Client, Peer, text as header_text};
 use crate::failure::Failure;
 use crate::logins::CLIENT;
 use crate::origin::may_use_cookie;
@@ -93,17 +94,24 @@ pub async fn serve(api: Arc<Api>, rest: String, request: Request) -> Response {
     let base = format!("{}/console", api.options.prefix);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let gzip = reads_gzip(header_text(request.headers(), "accept-encoding"));
-    let answer = match received(&api, &base, &rest, request).await {
+    let mut client = Client::of(&request);
+    let answer = match received(&api, &base, &rest, request, &mut client).await {
         Ok(answer) => answer,
         Err(failure) => refused(&base, &failure),
     };
     let response = packed(answer, gzip);
-    tracing::info!("{method} {path}: {}", response.status().as_u16());
+    tracing::info!("{client}{method} {path}: {}", response.status().as_u16());
     response
 }
 
-/// Checks a request, reads its form and makes the page.
-async fn received(api: &Arc<Api>, base: &str, rest: &str, request: Request) -> Result<Answer, Failure> {
+/// Checks a request, reads its form and makes the page. Notes in `client` who the user is.
+async fn received(
+    api: &Arc<Api>,
+    base: &str,
+    rest: &str,
+    request: Request,
+    client: &mut Client,
+) -> Result<Answer, Failure> {
     let address = request.extensions().get::<Peer>().map(|peer| peer.0).ok_or_else(Failure::unexpected)?;
     if !api.options.serves(&address.to_string()) {
         return Err(Failure::new(403, "Bad IP"));
@@ -121,6 +129,7 @@ async fn received(api: &Arc<Api>, base: &str, rest: &str, request: Request) -> R
         return Err(Failure::new(403, "A page of another site may not send this form"));
     }
     let caller = api.caller(None, cookie::session_id(request.headers()).as_deref(), address).await?;
+    client.note(caller.as_ref());
     let query = Fields::parse(request.uri().query().unwrap_or_default().as_bytes())?;
     let form = match posts {
         true => {
@@ -195,6 +204,7 @@ async fn page(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> {
         (true, ["jobs", jid, "kill"]) => job::kill(view, jid).await,
         (false, ["highstate"]) => highstate::latest(view).await,
         (false, ["highstate", jid]) => highstate::show(view, jid, &asked.query).await,
+        (false, ["drift", kind]) => drift::show(view, kind).await,
         (false, ["events"]) => events::show(view).await,
         (false, ["run"]) => run::show(view, &asked.query).await,
         (true, ["run"]) => run::run(view, &asked.form).await,

@@ -292,7 +292,7 @@ fn drift_card(view: &View<'_>, drift: &Drift) -> Markup {
                     thead { tr { th { "Kind" } th { "State" } th { "On" } th { "Since" } } }
                     tbody { @for row in &differs {
                         tr {
-                            th { code { (inline(&row.kind)) } }
+                            th { a href={ (view.base) "/drift/" (text::in_path(&row.kind)) } { code { (inline(&row.kind)) } } }
                             td { (layout::tag(if row.state == "differs" { "warn" } else { "none" }, &row.state)) }
                             td { (inline(&row.on.join(", "))) }
                             td { @if let Some(since) = &row.since { (view.when(since)) } }

@@ -62,8 +62,18 @@ impl Worker {
                 }
                 let Some(record) = self.model.records().get(class, &key) else { continue };
                 let Content::Decided(_, entry) = &record.content else { continue };
+                let visible = entry.visible();
                 let included = entry.decisions().iter().filter(|one| filter.includes(one, by.as_deref()));
-                found.extend(included.map(|decision| (decision.stamp, self.described(decision))));
+                found.extend(included.map(|decision| {
+                    let mut shown = self.described(decision);
+                    let counts = |visible: &SignedDecision| {
+                        visible.state == decision.state && visible.content == decision.content
+                    };
+                    if class == Class::Keys {
+                        shown.insert("obeyed", visible.is_some_and(counts));
+                    }
+                    (decision.stamp, shown)
+                }));
             }
         }
         found.sort_by_key(|(stamp, _)| *stamp);
