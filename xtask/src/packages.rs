@@ -33,7 +33,8 @@ pub const REAL_SALT: Need = &[
 pub const SERVERS: Need = &[
     ("command -v redis-server", "redis-server"),
     ("command -v etcd", "etcd-server"),
-    // It is not on every user's path.
+    // These two are not on every user's path.
+    ("test -x /usr/sbin/mariadbd", "mariadb-server"),
     ("test -x /usr/sbin/slapd", "slapd"),
     ("command -v chromium", "chromium"),
     ("command -v npm", "npm"),

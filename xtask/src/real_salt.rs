@@ -38,11 +38,12 @@ pub fn ensure(release: &str) -> Result<(), Failure> {
 }
 
 /// The Python clients of servers that scenarios use: package and module.
-const CLIENTS: [(&str, &str); 6] = [
+const CLIENTS: [(&str, &str); 7] = [
     ("redis", "redis"),
     ("salt-pepper", "pepper"),
     ("python-etcd", "etcd"),
     ("py-consul", "consul"),
+    ("pymysql", "pymysql"),
     // Drives Chromium.
     ("playwright", "playwright"),
     ("websockets", "websockets"),

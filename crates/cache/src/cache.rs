@@ -50,6 +50,7 @@ impl Cache {
             }
             Driver::Consul(server) => ("consul", "consul.host", server.target.address(), server.banks()?),
             Driver::Etcd(server) => ("etcd", "etcd.host", server.target.address(), server.banks()?),
+            Driver::MySql(server) => ("mysql", "mysql.host", server.address(), server.banks()?),
         };
         let link = Link::new(driver, option, address, banks)?;
         let memory = Memory::new(settings.memory, settings.most_items);

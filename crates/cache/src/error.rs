@@ -17,6 +17,14 @@ pub enum Error {
         /// The problem. Never a password.
         reason: String,
     },
+    /// There is no such option.
+    #[error("option '{name}': {reason}")]
+    Unknown {
+        /// The option.
+        name: String,
+        /// The problem.
+        reason: &'static str,
+    },
     /// A file of `localfs` cannot be used.
     #[error(transparent)]
     Disk(#[from] store::Error),
@@ -51,6 +59,10 @@ pub enum Error {
 impl Error {
     pub(crate) fn option(name: &'static str, reason: impl ToString) -> Self {
         Error::Option { name, reason: reason.to_string() }
+    }
+
+    pub(crate) fn unknown(name: &str, reason: &'static str) -> Self {
+        Error::Unknown { name: name.to_owned(), reason }
     }
 
     /// Returns whether the log names the failure already. Callers do not repeat it for each minion.

@@ -15,6 +15,7 @@ pub mod etcd;
 pub mod http;
 mod link;
 mod memory;
+pub mod mysql;
 mod options;
 mod part;
 pub mod redis;

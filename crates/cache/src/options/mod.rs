@@ -2,6 +2,7 @@
 
 mod consul;
 mod etcd;
+mod mysql;
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::redis::Server;
 use crate::{Error, Result};
 
 /// The drivers of Salt that this program does not have.
-const MISSING: [&str; 4] = ["etcd3", "mmap_cache", "mysql", "mysql_cache"];
+const MISSING: [&str; 2] = ["etcd3", "mmap_cache"];
 
 /// The values that Salt's cache in memory holds at most by default.
 const MOST_ITEMS: i64 = 1024;
@@ -36,6 +37,7 @@ pub(crate) enum Driver {
     Redis(Server),
     Consul(crate::consul::Server),
     Etcd(crate::etcd::Server),
+    MySql(crate::mysql::Server),
 }
 
 impl Settings {
@@ -48,6 +50,7 @@ impl Settings {
             "redis" => Driver::Redis(redis(options, layout)?),
             "consul" => Driver::Consul(consul::read(options)?),
             "etcd" => Driver::Etcd(etcd::read(options)?),
+            "mysql" => Driver::MySql(mysql::read(options)?),
             name if MISSING.contains(&name) => {
                 return Err(Error::option("cache", format!("the driver {name} is not supported yet; {THERE_ARE}")));
             }
@@ -61,7 +64,7 @@ impl Settings {
     }
 }
 
-const THERE_ARE: &str = "the drivers are localfs, redis, consul and etcd";
+const THERE_ARE: &str = "the drivers are localfs, redis, consul, etcd and mysql";
 
 fn layout(options: &Map) -> Result<Layout> {
     match whole(options, "cache_layout")? {

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex};
 
 use saltern_cache::Cache;
 use value::{Map, map};
@@ -12,7 +13,7 @@ use crate::servers::http::{Listener, answer};
 /// A secret that no message may contain.
 const SECRET: &str = "tr0ub4dor";
 
-/// Returns the drivers, as options for a server on a port.
+/// Returns the drivers that speak HTTP, as options for a server on a port.
 fn drivers(port: u16) -> [Map; 2] {
     let port = i64::from(port);
     [
@@ -21,6 +22,10 @@ fn drivers(port: u16) -> [Map; 2] {
             "cache" => "etcd", "etcd.port" => port, "etcd.username" => "salt", "etcd.password" => SECRET,
         },
     ]
+}
+
+fn mysql(port: u16) -> Map {
+    map! { "cache" => "mysql", "mysql.port" => i64::from(port), "mysql.user" => "salt", "mysql.password" => SECRET }
 }
 
 /// Tests that reading, writing, listing and removing fail with a reason, and returns the reason of the first.
@@ -36,7 +41,7 @@ fn fails(cache: &Cache, driver: &Map, port: u16) -> String {
     for error in &errors {
         let text = format!("{error} {error:?}");
         assert!(error.is_logged(), "{text}");
-        assert!(text.contains(&format!("http://127.0.0.1:{port}")), "{text}");
+        assert!(text.contains(&format!("127.0.0.1:{port}")), "{text}");
         assert!(text.contains(&driver.get("cache").unwrap().to_string()), "{text}");
         assert!(!text.contains(SECRET), "{text}");
         assert!(text.len() < 2_000, "{text}");
@@ -48,6 +53,13 @@ fn fails(cache: &Cache, driver: &Map, port: u16) -> String {
 fn all_fail(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Vec<String> {
     let listener = Listener::start(0, serve);
     drivers(listener.port).map(|driver| fails(&cache(driver.clone()), &driver, listener.port)).to_vec()
+}
+
+/// Tests the driver `mysql` against a server, and returns the reason.
+fn mysql_fails(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+    let listener = Listener::start(0, serve);
+    let driver = mysql(listener.port);
+    fails(&cache(driver.clone()), &driver, listener.port)
 }
 
 /// Closes a connection; the listener has another handle of it.
@@ -63,7 +75,7 @@ fn replies(status: u16, body: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync
 #[test]
 fn a_server_that_is_not_there() {
     let port = Listener::start(0, drop).port;
-    for driver in drivers(port) {
+    for driver in drivers(port).into_iter().chain([mysql(port)]) {
         let reason = fails(&cache(driver.clone()), &driver, port);
         assert!(reason.contains("refused"), "{reason}");
     }
@@ -71,7 +83,7 @@ fn a_server_that_is_not_there() {
 
 #[test]
 fn a_server_that_hangs_up() {
-    for reason in all_fail(hang_up) {
+    for reason in all_fail(hang_up).into_iter().chain([mysql_fails(hang_up)]) {
         assert!(!reason.contains("no answer in"), "{reason}");
     }
 }
@@ -82,7 +94,7 @@ fn a_server_that_never_answers_is_waited_for_once() {
         // Until the client gives up.
         let _ = stream.read_to_end(&mut Vec::new());
     };
-    for reason in all_fail(hangs) {
+    for reason in all_fail(hangs).into_iter().chain([mysql_fails(hangs)]) {
         assert!(reason.contains("no answer in 2 seconds"), "{reason}");
     }
 }
@@ -123,4 +135,79 @@ fn a_bad_value_hides_no_other() {
     cache.put("grains", "web2", &"not a map".into()).unwrap();
     let found = cache.read(saltern_cache::Part::Grains, &["web1", "web2"]).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["web1"]);
+}
+
+/// A packet of MySQL with its number.
+fn packet(number: u8, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).unwrap().to_le_bytes();
+    [&length[..3], &[number], content].concat()
+}
+
+/// What a server says first, with the way in which it wants the password.
+fn greeting(plugin: &str) -> Vec<u8> {
+    // Protocol 10, a thread, the first half of the nonce, capabilities, a character set, more capabilities, the other half.
+    let capabilities = [b"\0\xff\xf7\x2d\x02\0\xff\x81\x15", &[0; 10][..]].concat();
+    packet(
+        0,
+        &[b"\n8.0.40\0\x01\0\0\0abcdefgh", &capabilities[..], b"ijklmnopqrst\0", plugin.as_bytes(), b"\0"].concat(),
+    )
+}
+
+#[test]
+fn mysql_that_says_something_else() {
+    let long_error = [b"\xff\x15\x04#28000".to_vec(), vec![b'a'; 60_000]].concat();
+    let said = [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        vec![0; 64],
+        vec![0xff; 64],
+        packet(0, b""),
+        packet(0, b"\n"),
+        packet(0, b"\nx.y.z\0"),
+        packet(7, b"\n8.0.40\0"),
+        packet(0, b"\xff\x10\x04Too many connections"),
+        packet(0, &long_error),
+        greeting("some_unknown_plugin"),
+        [greeting("mysql_native_password"), packet(2, b"\0")].concat(),
+        [greeting("mysql_native_password"), packet(2, &long_error)].concat(),
+        [greeting("mysql_native_password"), packet(2, b"\xfb/etc/passwd")].concat(),
+    ];
+    for bytes in said {
+        mysql_fails(move |mut stream| {
+            let _ = stream.write_all(&bytes);
+            hang_up(stream);
+        });
+    }
+}
+
+#[test]
+fn mysql_gets_no_password_that_others_could_read() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hearing = Arc::clone(&heard);
+    let reason = mysql_fails(move |mut stream| {
+        let _ = stream.write_all(&greeting("mysql_native_password"));
+        let mut read = [0; 4096];
+        let length = stream.read(&mut read).unwrap_or_default();
+        hearing.lock().unwrap().extend_from_slice(&read[..length]);
+        let _ = stream.write_all(&packet(2, b"\xfemysql_clear_password\0"));
+        let _ = stream.read_to_end(&mut hearing.lock().unwrap());
+    });
+    assert!(reason.contains("mysql_clear_password must be enabled"), "{reason}");
+    let heard = heard.lock().unwrap();
+    assert!(heard.windows(4).any(|part| part == b"salt"), "the login has begun");
+    assert!(!heard.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
+}
+
+#[test]
+fn mysql_that_sends_a_packet_without_an_end() {
+    let endless = |mut stream: TcpStream| {
+        let part = [&[0xff, 0xff, 0xff, 0][..], &vec![0; 0xff_ffff]].concat();
+        let mut number = 0_u8;
+        let mut part = part;
+        while stream.write_all(&part).is_ok() {
+            number = number.wrapping_add(1);
+            part[3] = number;
+        }
+    };
+    let reason = mysql_fails(endless);
+    assert!(reason.contains("larger than max_allowed_packet"), "{reason}");
 }

@@ -5,6 +5,7 @@ mod conformity;
 mod consul;
 mod etcd;
 mod faults;
+mod mysql;
 mod real_salt;
 mod redis;
 mod servers;

@@ -14,7 +14,17 @@ use value::{Map, Value, list, map};
 use crate::conformity::{cache, id};
 use crate::servers::consul::Consul;
 use crate::servers::etcd::Etcd;
+use crate::servers::mysql::MySql;
 use crate::servers::redis::{PASSWORD, Redis};
+
+/// What a driver of Salt knows of the banks below a bank.
+#[derive(Clone, Copy, PartialEq)]
+enum Below {
+    /// It lists and removes them.
+    Known,
+    /// It neither lists nor removes them.
+    Unknown,
+}
 
 /// A release of the real Salt, and options for two empty stores that both programs use.
 struct Both {
@@ -75,7 +85,7 @@ fn long() -> Value {
 }
 
 /// Writes the same with both into separate stores, and makes each remove the same.
-fn leave_the_same(both: &Both, layout: i64) {
+fn leave_the_same(both: &Both, layout: i64, below: Below) {
     let (ours, web1) = (both.ours(0), id("web1"));
     ours.store(&web1, grains(), map! { "long" => long() }, None).unwrap();
     ours.store_mine(&web1, map! { "test.ping" => true }).unwrap();
@@ -99,6 +109,7 @@ fn leave_the_same(both: &Both, layout: i64) {
     assert_eq!(foreign.pillar(&web1).unwrap(), ours.pillar(&web1).unwrap());
     assert_eq!(foreign.mine(&web1).unwrap(), ours.mine(&web1).unwrap());
     assert_eq!(foreign.ids().unwrap(), ours.ids().unwrap());
+    assert_eq!(ours.ids().unwrap(), ids(layout));
     let (bank, key) = if layout == 3008 { ("grains", "web1") } else { ("minions/web1", "data") };
     let expected = if layout == 3008 { grains } else { data };
     let read = json!([
@@ -111,7 +122,10 @@ fn leave_the_same(both: &Both, layout: i64) {
     let [fetched, listed, minions, contained, updated] = <[Json; 5]>::try_from(both.theirs(0, &read)).unwrap();
     assert_eq!(fetched, expected);
     assert_eq!(listed, json!(ours.list(bank).unwrap()));
-    assert_eq!(minions, json!(ours.list("minions").unwrap()));
+    match below {
+        Below::Known => assert_eq!(minions, json!(ours.list("minions").unwrap())),
+        Below::Unknown => assert_eq!(minions, json!([])),
+    }
     // The driver redis until 3007 returns the number that the server answers.
     assert!(contained == json!(true) || contained == json!(1), "{contained}");
     let at = ours.updated(bank, key).unwrap().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -121,8 +135,18 @@ fn leave_the_same(both: &Both, layout: i64) {
     both.theirs(1, &json!([["flush", bank, key]]));
     assert_eq!(both.dump(0), both.dump(1));
     ours.flush("minions").unwrap();
-    both.theirs(1, &json!([["flush", "minions"]]));
+    match below {
+        Below::Known => drop(both.theirs(1, &json!([["flush", "minions"]]))),
+        Below::Unknown => {
+            both.theirs(1, &json!([["flush", "minions/web1"], ["flush", "minions/web10"]]));
+        }
+    }
     assert_eq!(both.dump(0), both.dump(1));
+}
+
+/// The ids with data after [`leave_the_same`] has written them.
+fn ids(layout: i64) -> Vec<&'static str> {
+    if layout == 3008 { vec!["web1"] } else { vec!["web1", "web10"] }
 }
 
 fn on_redis(release: &str, layout: i64) {
@@ -134,7 +158,7 @@ fn on_redis(release: &str, layout: i64) {
         }
     });
     if let Some(both) = Both::find(release, layout, "redis", stores) {
-        leave_the_same(&both, layout);
+        leave_the_same(&both, layout, Below::Known);
     }
 }
 
@@ -163,7 +187,7 @@ fn etcd_with_the_banks_of_each_release() {
             options
         });
         if let Some(both) = Both::find(release, layout, "etcd", stores) {
-            leave_the_same(&both, layout);
+            leave_the_same(&both, layout, Below::Known);
         }
     }
 }
@@ -173,7 +197,41 @@ fn consul_with_the_banks_of_each_release() {
     for (release, layout) in [("3008.5", 3008), ("3007.17", 3007), ("3006.30", 3006)] {
         let agents = [Consul::start(), Consul::start()];
         if let Some(both) = Both::find(release, layout, "consul", agents.each_ref().map(Consul::options)) {
-            leave_the_same(&both, layout);
+            leave_the_same(&both, layout, Below::Known);
         }
     }
+}
+
+#[test]
+fn mysql_with_the_banks_of_each_release() {
+    let Some(mysql) = MySql::start() else { return };
+    for (release, layout) in [("3008.5", 3008), ("3007.17", 3007), ("3006.30", 3006)] {
+        let stores = ["ours", "theirs"].map(|database| {
+            mysql.run(&format!("DROP TABLE IF EXISTS {database}.salt"));
+            mysql.options(database)
+        });
+        if let Some(both) = Both::find(release, layout, "pymysql", stores) {
+            leave_the_same(&both, layout, Below::Unknown);
+            write_into_the_table_of_the_other(&both);
+        }
+    }
+}
+
+/// Their tables differ in their collation.
+fn write_into_the_table_of_the_other(both: &Both) {
+    let (bank, key, value) = ("odd", "grün %_=", json!({"a": "grün"}));
+    let ours = both.ours(1);
+    let old = json!([["store", bank, key, {"a": "old"}]]);
+    both.theirs(1, &old);
+    ours.put(bank, key, &map! { "a" => "grün" }.into()).unwrap();
+    let read = json!([["fetch", bank, key], ["list", bank], ["updated", bank, key], ["flush", bank, key]]);
+    let answers = both.theirs(1, &read);
+    let at = ours.updated(bank, key).unwrap();
+    assert_eq!(answers[..2], [value, json!([key])]);
+    assert!(answers[2].is_i64() && at.is_none(), "{answers:?} {at:?}");
+    both.theirs(0, &old);
+    let ours = both.ours(0);
+    let found = ours.fetch(bank, key, SystemTime::now()).unwrap();
+    assert_eq!(found, Some(map! { "a" => "old" }.into()));
+    assert!(ours.updated(bank, key).unwrap().is_some() && ours.delete(bank, key).unwrap());
 }

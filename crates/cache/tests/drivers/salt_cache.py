@@ -82,7 +82,21 @@ def dump_etcd(opts):
     return found
 
 
-DUMPS = {"redis": dump_redis, "consul": dump_consul, "etcd": dump_etcd}
+def dump_mysql(opts):
+    import pymysql
+
+    server = pymysql.connect(
+        unix_socket=opts["mysql.unix_socket"],
+        user=opts["mysql.user"],
+        passwd=opts["mysql.password"],
+        db=opts["mysql.database"],
+    )
+    with server.cursor() as cursor:
+        cursor.execute("SELECT bank, etcd_key, data, last_update IS NOT NULL FROM salt")
+        return {f"{bank} {key}": repr(rest) for bank, key, *rest in cursor.fetchall()}
+
+
+DUMPS = {"redis": dump_redis, "consul": dump_consul, "etcd": dump_etcd, "mysql": dump_mysql}
 
 
 def main():

@@ -10,10 +10,12 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509Builder, X509Name};
-use value::Map;
+use saltern_cache::Cache;
+use value::{Map, map};
 
 use crate::conformity::{cache, id, stored};
 use crate::servers::etcd::Etcd;
+use crate::servers::mysql::MySql;
 
 /// What a server says that wants a certificate. Its number depends on the release of etcd.
 const WANTED: &str = "SSL alert number";
@@ -98,7 +100,7 @@ fn consul_is_verified_unless_the_option_says_otherwise() {
     let files = Files::make();
     let (ca, own) = (files.path("ca.pem"), files.path("own.pem"));
     let Some(etcd) = Etcd::start_with_tls(&ca, &own) else { return };
-    let mut options = value::map! {
+    let mut options = map! {
         "cache" => "consul", "consul.scheme" => "https", "consul.port" => etcd.options().get("etcd.port").unwrap().clone(),
     };
     let refused = failure(options.clone());
@@ -109,4 +111,53 @@ fn consul_is_verified_unless_the_option_says_otherwise() {
         let refused = failure(options.clone());
         assert!(refused.contains(WANTED), "{refused}");
     }
+}
+
+#[test]
+fn mysql_is_verified_with_its_name_unless_the_options_say_otherwise() {
+    let (files, others) = (Files::make(), Files::make());
+    let (ca, own) = (files.path("ca.pem"), files.path("own.pem"));
+    let Some(mysql) = MySql::start_with_tls(&ca, &own) else { return };
+    let plain = mysql.options_of_port("ours");
+    let with = |more: Map| {
+        let mut options = plain.clone();
+        options.extend(more);
+        options
+    };
+    let works = |options: Map| {
+        let cache = cache(options);
+        stored(&cache, &id("web1"));
+        assert!(cache.grains(&id("web1")).unwrap().is_some());
+    };
+    let (ca, own, other) = (text(&ca), text(&own), others.path("ca.pem"));
+    let refused = failure(plain.clone());
+    assert!(refused.contains("Access denied"), "{refused}");
+    for options in [map! { "mysql.ssl_verify_cert" => true }, map! { "mysql.ssl_ca" => text(&other) }] {
+        let refused = failure(with(options));
+        assert!(refused.contains("certificate verify failed"), "{refused}");
+    }
+    works(with(map! { "mysql.ssl_ca" => ca }));
+    works(with(map! { "mysql.ssl_ca" => ca, "mysql.fresh_connection" => true }));
+    works(with(map! { "mysql.ssl_ca" => text(&other), "mysql.ssl_verify_cert" => false }));
+    // The certificate is for the address.
+    let refused = failure(with(map! { "mysql.ssl_ca" => ca, "mysql.host" => "localhost" }));
+    assert!(refused.contains("certificate verify failed") && refused.contains("mismatch"), "{refused}");
+    works(with(map! { "mysql.ssl_ca" => ca, "mysql.host" => "localhost", "mysql.ssl_verify_identity" => false }));
+    mysql.run("ALTER USER salt@'%' REQUIRE X509");
+    let refused = failure(with(map! { "mysql.ssl_ca" => ca }));
+    assert!(refused.contains("Access denied"), "{refused}");
+    works(with(map! { "mysql.ssl_ca" => ca, "mysql.ssl_cert" => own, "mysql.ssl_key" => own }));
+}
+
+#[test]
+fn mysql_without_tls_is_refused_by_options_that_want_it() {
+    let files = Files::make();
+    let Some(mysql) = MySql::start() else { return };
+    let mut options = mysql.options_of_port("ours");
+    options.insert("mysql.ssl_ca", text(&files.path("ca.pem")));
+    let refused = failure(options.clone());
+    assert!(refused.contains("the server has no TLS"), "{refused}");
+    options.insert("mysql.ssl_ca", text(&files.path("none.pem")));
+    let refused = Cache::of_master(&config::Master::from_options(options).unwrap()).err().unwrap().to_string();
+    assert!(refused.contains("'mysql.ssl_ca'") && refused.contains("none.pem"), "{refused}");
 }

@@ -3,6 +3,7 @@
 pub mod consul;
 pub mod etcd;
 pub mod http;
+pub mod mysql;
 pub mod redis;
 
 use std::process::{Child, Command};
@@ -19,13 +20,16 @@ impl Drop for Process {
 
 /// Starts a program; `None` if it is not installed.
 pub fn started(command: &mut Command) -> Option<Process> {
-    match command.spawn() {
-        Ok(process) => Some(Process(process)),
-        Err(error) => {
-            let name = command.get_program().display();
+    let child = command.spawn();
+    is_there(&command.get_program().to_string_lossy(), child).map(Process)
+}
+
+/// Returns a process that was started; `None` if there is no such program.
+pub fn is_there(name: &str, child: std::io::Result<Child>) -> Option<Child> {
+    child
+        .inspect_err(|error| {
             assert!(std::env::var("CI").as_deref() != Ok("true"), "{name} cannot be started: {error}");
             println!("skipped: {name} cannot be started: {error}");
-            None
-        }
-    }
+        })
+        .ok()
 }
