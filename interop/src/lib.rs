@@ -14,6 +14,7 @@
 //! | `SALTERN_INTEROP_KEEP` | keep the scratch directories |
 //! | `CI` | `true` makes a missing real Salt a failure instead of a skip |
 
+mod api;
 mod checks;
 mod compare;
 mod master;
@@ -26,6 +27,7 @@ mod settings;
 mod slots;
 mod wait;
 
+pub use api::password_file;
 pub use checks::Checks;
 pub use compare::{differences, stable};
 pub use master::{Master, MasterBuilder, Transport};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Master, MasterBuilder, Minion, Output, Salt, Sandbox, scenario, until_some};
+use interop::{Master, MasterBuilder, Minion, Output, Salt, Sandbox, password_file, scenario, until_some};
 use serde_json::{Value, json};
 
 use crate::sharing::{member, wait_linked};
@@ -59,9 +59,7 @@ fn open_to_other(sandbox: &Sandbox, master: &Master) -> Result<()> {
 fn a_set_of_masters_has_one_access_control_and_says_where_it_differs() {
     scenario("access control of a set", |sandbox| {
         let ours = Salt::ours()?;
-        let passwords = sandbox.root().join("passwords");
-        fs::write(&passwords, format!("fred:{PASSWORD}\n"))?;
-        fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+        let passwords = password_file(&sandbox.root().join("passwords"), &["fred"], PASSWORD)?;
         let pair = Master::make_key_pair(&ours, sandbox)?;
         let built = |name: &str| options(member(&ours, name, &pair).option("auto_accept", true), &passwords);
         let one = built("m1").start(sandbox)?;

@@ -1,14 +1,14 @@
 //! The console in Chromium: each page, and what operators do with it.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use interop::{
-    Checks, Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, clients, missing, scenario, until,
+    Checks, Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, clients, missing, password_file, scenario,
+    until,
 };
 use serde_json::{Map, Value, json};
 
@@ -96,9 +96,7 @@ struct Site {
 
 impl Site {
     fn start(sandbox: &Sandbox, name: &str, more: impl FnOnce(MasterBuilder) -> MasterBuilder) -> Result<Self> {
-        let passwords = sandbox.root().join("passwords");
-        fs::write(&passwords, format!("{USER}:{PASSWORD}\n"))?;
-        fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+        let passwords = password_file(&sandbox.root().join("passwords"), &[USER], PASSWORD)?;
         let address = sandbox.address(&[API_PORT]);
         let all = json!([".*", "@runner", "@wheel", "@events"]);
         let section = json!({ "host": address, "port": API_PORT, "disable_ssl": true });
@@ -107,10 +105,8 @@ impl Site {
             .option("netapi_enable_clients", json!(["local_async", "local_batch", "runner", "wheel"]))
             .option("rest_cherrypy", section);
         let master = more(master).start(sandbox)?;
-        let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
         let place = SocketAddr::from((address, API_PORT));
-        until("salt-api to listen", LONG, || !api.alive() || TcpStream::connect(place).is_ok())?;
-        ensure!(api.alive(), "salt-api has ended: {}", api.printed());
+        let api = master.start_api(place)?;
         Ok(Site { master, place, _api: api })
     }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Checks, Master, Minion, Output, Salt, Sandbox, differences, missing, scenario};
+use interop::{Checks, Master, Minion, Output, Salt, Sandbox, differences, missing, password_file, scenario};
 use serde_json::{Value, json};
 
 const RIGHT: &str = "correct-horse-battery";
@@ -51,9 +51,7 @@ const COMMANDS: &[(&str, bool)] = &[
 ];
 
 fn master(sandbox: &Sandbox, salt: &Salt, name: &str, keys: &Path) -> Result<(Master, Minion)> {
-    let passwords = sandbox.root().join("passwords");
-    fs::write(&passwords, format!("fred:{RIGHT}\n"))?;
-    fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+    let passwords = password_file(&sandbox.root().join("passwords"), &["fred"], RIGHT)?;
     let auth = json!({"file": {"^filename": passwords, "fred": [
         "test.*",
         "@test",

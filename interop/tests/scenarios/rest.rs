@@ -4,13 +4,13 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use interop::{
-    Checks, Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, clients, missing, scenario, until,
+    Checks, Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, clients, missing, password_file, scenario,
+    until,
 };
 use serde_json::{Value, json};
 
@@ -29,9 +29,7 @@ struct Side {
 
 impl Side {
     fn start(sandbox: &Sandbox, salt: &Salt, name: &str, keys: &Path) -> Result<Self> {
-        let passwords = sandbox.root().join(format!("{name}-passwords"));
-        fs::write(&passwords, format!("fred:{PASSWORD}\n"))?;
-        fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+        let passwords = password_file(&sandbox.root().join(format!("{name}-passwords")), &["fred"], PASSWORD)?;
         let granted = json!(["test.*", "sys.list_functions", {"@wheel": ["key.list_all", "key.finger", "key.gen_accept"]}, {"@runner": ["auth.mk_token", "test.arg", "manage.up"]}]);
         let files = sandbox.root().join(format!("{name}-files"));
         fs::create_dir_all(files.join("static"))?;
@@ -53,10 +51,8 @@ impl Side {
             .option("api_logfile", json!(sandbox.root().join(name).join("api.log")))
             .option("api_pidfile", json!(sandbox.root().join(name).join("api.pid")))
             .start(sandbox)?;
-        let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
         let place = SocketAddr::from((address, PORT));
-        until("salt-api to listen", Duration::from_secs(60), || !api.alive() || TcpStream::connect(place).is_ok())?;
-        ensure!(api.alive(), "salt-api of {name} has ended: {}", api.printed());
+        let api = master.start_api(place)?;
         Ok(Side { master, url: format!("http://{place}"), _api: api })
     }
 
@@ -137,9 +133,7 @@ fn log_in(place: SocketAddr, user: &str) -> Result<String> {
 
 /// Starts a master with its salt-api. fred may do everything, wilma ping web1.
 fn start_api(sandbox: &Sandbox, built: MasterBuilder) -> Result<(Master, SocketAddr, Daemon)> {
-    let passwords = sandbox.root().join("passwords");
-    fs::write(&passwords, format!("fred:{PASSWORD}\nwilma:{PASSWORD}\n"))?;
-    fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+    let passwords = password_file(&sandbox.root().join("passwords"), &["fred", "nwilma"], PASSWORD)?;
     let address = sandbox.address(&[PORT]);
     let granted = json!({
         "^filename": passwords, "fred": [".*", "@runner", "@wheel"], "wilma": [{"web1": ["test.ping"]}],
@@ -151,10 +145,8 @@ fn start_api(sandbox: &Sandbox, built: MasterBuilder) -> Result<(Master, SocketA
         .option("api_logfile", json!(sandbox.root().join("api.log")))
         .option("api_pidfile", json!(sandbox.root().join("api.pid")))
         .start(sandbox)?;
-    let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
     let place = SocketAddr::from((address, PORT));
-    until("salt-api to listen", Duration::from_secs(60), || !api.alive() || TcpStream::connect(place).is_ok())?;
-    ensure!(api.alive(), "salt-api has ended: {}", api.printed());
+    let api = master.start_api(place)?;
     Ok((master, place, api))
 }
 

@@ -1,13 +1,11 @@
 //! SaltGUI, unmodified, shows the same with our salt-api as with the real one.
 
-use std::fs;
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Checks, Daemon, Master, Minion, Salt, Sandbox, clients, scenario, until};
+use interop::{Checks, Daemon, Master, Minion, Salt, Sandbox, clients, password_file, scenario};
 use serde_json::{Value, json};
 
 use crate::browser::{chromium, shots};
@@ -40,9 +38,7 @@ struct Side {
 
 impl Side {
     fn start(sandbox: &Sandbox, salt: &Salt, name: &'static str, keys: &Path, gui: &Path) -> Result<Self> {
-        let passwords = sandbox.root().join(format!("{name}-passwords"));
-        fs::write(&passwords, format!("{USER}:{PASSWORD}\n"))?;
-        fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+        let passwords = password_file(&sandbox.root().join(format!("{name}-passwords")), &[USER], PASSWORD)?;
         let address = sandbox.address(&[PORT]);
         let granted = json!([".*", "@runner", "@wheel"]);
         let section = json!({
@@ -58,10 +54,8 @@ impl Side {
             .option("api_logfile", json!(sandbox.root().join(name).join("api.log")))
             .option("api_pidfile", json!(sandbox.root().join(name).join("api.pid")))
             .start(sandbox)?;
-        let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
         let place = SocketAddr::from((address, PORT));
-        until("salt-api to listen", Duration::from_secs(60), || !api.alive() || TcpStream::connect(place).is_ok())?;
-        ensure!(api.alive(), "salt-api of {name} has ended: {}", api.printed());
+        let api = master.start_api(place)?;
         Ok(Side { name, master, url: format!("http://{place}"), _api: api })
     }
 

@@ -1,12 +1,11 @@
 //! One side: a master, two minions and salt-api, and the measured values.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Daemon, Master, Minion, Salt, Sandbox, measure, until};
+use interop::{Daemon, Master, Minion, Salt, Sandbox, measure, password_file};
 use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -51,7 +50,7 @@ pub fn measure(sandbox: &Sandbox, salt: &Salt, name: &str, runtime: &Runtime) ->
     master.wait_answering(&ids)?;
     let url = format!("http://{}", SocketAddr::from((address, PORT)));
 
-    let mut api = start_api(&master, address)?;
+    let mut api = master.start_api(SocketAddr::from((address, PORT)))?;
     let session = runtime.block_on(log_in(&url))?;
     std::thread::sleep(REST);
     let idle = memory(&api)?;
@@ -70,7 +69,7 @@ pub fn measure(sandbox: &Sandbox, salt: &Salt, name: &str, runtime: &Runtime) ->
     // Streams take a thread each at the real one.
     let settings = format!("rest_cherrypy: {}\n", rest(address, streams::STREAMS + 100));
     fs::write(master.conf().join("master.d/streams.conf"), settings)?;
-    let mut api = start_api(&master, address)?;
+    let mut api = master.start_api(SocketAddr::from((address, PORT)))?;
     let (_open, streams) = runtime.block_on(async {
         let session = log_in(&url).await?;
         streams::open(&url, &session).await
@@ -87,9 +86,7 @@ fn rest(address: Ipv4Addr, threads: usize) -> Value {
 }
 
 fn start_master(sandbox: &Sandbox, salt: &Salt, name: &str, address: Ipv4Addr) -> Result<Master> {
-    let passwords = sandbox.root().join(format!("{name}-passwords"));
-    fs::write(&passwords, format!("fred:{PASSWORD}\n"))?;
-    fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
+    let passwords = password_file(&sandbox.root().join(format!("{name}-passwords")), &["fred"], PASSWORD)?;
     Master::build(salt, name)
         .option("auto_accept", true)
         .option("log_level_logfile", "warning")
@@ -99,14 +96,6 @@ fn start_master(sandbox: &Sandbox, salt: &Salt, name: &str, address: Ipv4Addr) -
         .option("api_logfile", json!(sandbox.root().join(format!("{name}-api.log"))))
         .option("api_pidfile", json!(sandbox.root().join(format!("{name}-api.pid"))))
         .start(sandbox)
-}
-
-fn start_api(master: &Master, address: Ipv4Addr) -> Result<Daemon> {
-    let mut api = master.program("salt-api").start(&master.root().join("api.out"))?;
-    let place = SocketAddr::from((address, PORT));
-    until("salt-api to listen", LONGEST, || !api.alive() || TcpStream::connect(place).is_ok())?;
-    ensure!(api.alive(), "salt-api of {} has ended: {}", master.name(), api.printed());
-    Ok(api)
 }
 
 fn memory(api: &Daemon) -> Result<f64> {
