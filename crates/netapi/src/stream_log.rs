@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn event(number: usize, bytes: usize) -> Event {
-        Event::new(&format!("a/{number}"), map! { "x" => "x".repeat(bytes) }, 1 << 20).unwrap()
+        Event::new(format!("a/{number}"), map! { "x" => "x".repeat(bytes) }, 1 << 20).unwrap()
     }
 
     fn tags(reader: &mut Reader) -> Vec<String> {
