@@ -1,19 +1,30 @@
-//! The last highstate of each minion since the master has started, from the events of its returns.
+//! The last highstate of each minion, from the events of its returns. Those from before the start of the master are read from the
+//! job cache when somebody asks.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
+use store::jobs::JobCache;
 use value::{Map, Value, map};
+use wire::{Jid, MinionId};
 
 use super::shown;
 
 /// The most minions.
 const MOST: usize = 100_000;
 
+/// How many of the latest jobs are looked at for highstates from before the start, and how many such jobs are remembered.
+pub const LOOKED_AT: usize = 500;
+const MOST_EARLIER: usize = 50;
+
 /// The last highstates by minion.
 #[derive(Default)]
-pub struct Highstates(Mutex<HashMap<Box<str>, Highstate>>);
+pub struct Highstates {
+    last: Mutex<HashMap<Box<str>, Highstate>>,
+    /// The jobs from before the start that were highstates, the latest first.
+    earlier: OnceLock<Vec<Box<str>>>,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Highstate {
@@ -26,7 +37,7 @@ struct Highstate {
 
 impl Highstates {
     fn all(&self) -> MutexGuard<'_, HashMap<Box<str>, Highstate>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a return, if it is that of a highstate that was no test.
@@ -34,13 +45,51 @@ impl Highstates {
         if !is_highstate(data) {
             return;
         }
-        let Some((total, failed, changed)) = summed(data.get("return")) else { return };
+        let Some(highstate) = Highstate::of(jid, time, data.get("return")) else { return };
         let mut all = self.all();
-        if all.len() >= MOST && !all.contains_key(id) {
-            // Ids without a key are never shown, and the others come again.
-            all.clear();
+        make_room(&mut all, id);
+        all.insert(id.into(), highstate);
+    }
+
+    /// Reads the last highstates of minions from the job cache, of whom none has returned one since the master has started.
+    /// `latest` gives the ids of the latest jobs, the latest first.
+    ///
+    /// # Errors
+    /// When the job cache cannot be read.
+    pub fn recall<'a>(
+        &self,
+        ids: impl IntoIterator<Item = &'a MinionId>,
+        jobs: &JobCache,
+        latest: impl FnOnce() -> Vec<Box<str>>,
+    ) -> store::Result<()> {
+        let unknown: Vec<&MinionId> = {
+            let all = self.all();
+            ids.into_iter().filter(|id| !all.contains_key(id.as_str())).collect()
+        };
+        if unknown.is_empty() {
+            return Ok(());
         }
-        all.insert(id.into(), Highstate { jid: jid.into(), time, total, failed, changed });
+        let earlier = match self.earlier.get() {
+            Some(earlier) => earlier,
+            None => {
+                let found = highstates_among(latest(), jobs)?;
+                self.earlier.get_or_init(|| found)
+            }
+        };
+        for id in unknown {
+            for jid in earlier {
+                let Some(returned) = jobs.return_of(jid, id)? else { continue };
+                let time = Jid::new(&**jid).ok().and_then(|jid| jid.time()).unwrap_or(SystemTime::UNIX_EPOCH);
+                if let Some(highstate) = Highstate::of(jid, time, Some(&returned.value)) {
+                    let mut all = self.all();
+                    make_room(&mut all, id.as_str());
+                    // A later one may have come meanwhile.
+                    all.entry(id.as_str().into()).or_insert(highstate);
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the last one of a minion.
@@ -52,6 +101,37 @@ impl Highstates {
             "changed" => last.changed,
         })
     }
+}
+
+impl Highstate {
+    fn of(jid: &str, time: SystemTime, returned: Option<&Value>) -> Option<Self> {
+        let (total, failed, changed) = summed(returned)?;
+        Some(Highstate { jid: jid.into(), time, total, failed, changed })
+    }
+}
+
+fn make_room(all: &mut HashMap<Box<str>, Highstate>, id: &str) {
+    if all.len() >= MOST && !all.contains_key(id) {
+        // Ids without a key are never shown, and the others come again.
+        all.clear();
+    }
+}
+
+/// Returns the jobs that were highstates, in their order.
+fn highstates_among(ids: Vec<Box<str>>, jobs: &JobCache) -> store::Result<Vec<Box<str>>> {
+    let mut found = Vec::new();
+    for jid in ids {
+        let Some(mut head) = jobs.head(&jid)? else { continue };
+        let arguments = head.remove("arg").unwrap_or_default();
+        head.insert("fun_args", arguments);
+        if is_highstate(&head) {
+            found.push(jid);
+        }
+        if found.len() == MOST_EARLIER {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Returns whether a return is that of a whole highstate: `state.apply` with names of states is none.
@@ -93,6 +173,7 @@ fn summed(returned: Option<&Value>) -> Option<(usize, usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use store::jobs::JobReturn;
     use value::list;
 
     use super::*;
@@ -130,5 +211,34 @@ mod tests {
         assert_eq!(highstates.of("web2"), None);
         assert_eq!(summed(Some(&list!["Rendering SLS failed"])), Some((0, 1, 0)));
         assert_eq!(summed(Some(&"text".into())), None);
+    }
+
+    #[test]
+    fn those_from_before_the_start_are_in_the_job_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = JobCache::new(dir.path(), crypto::HashType::Sha256);
+        let [web1, web2] = ["web1", "web2"].map(|id| MinionId::new(id).unwrap());
+        let ids = ["20261126160511953303", "20261126160511953302", "20261126160511953301", "20261126160511953300"];
+        let mut numbers = 0;
+        for (jid, fun) in ids.iter().zip(["test.ping", "state.highstate", "state.sls", "state.apply"]) {
+            numbers += 1;
+            jobs.prepare(jid, false).unwrap();
+            jobs.save_load(jid, &map! { "jid" => *jid, "fun" => fun, "arg" => list![], "tgt" => "*" }).unwrap();
+            let states: Map = (0..numbers).map(|number| (number.to_string(), map! { "result" => true })).collect();
+            let returned = JobReturn::from_load(&map! { "return" => states });
+            jobs.store_return(jid, &web1, &returned).unwrap();
+        }
+        let highstates = Highstates::default();
+        let latest = || ids.iter().map(|id| Box::from(*id)).collect();
+        highstates.recall([&web1, &web2], &jobs, latest).unwrap();
+        let last = highstates.of("web1").unwrap();
+        assert_eq!((last.get_str("jid"), last.get("total")), (Some(ids[1]), Some(&2.into())));
+        assert_eq!(last.get_str("time"), Some("2026-11-26T16:05:11.953302Z"));
+        assert_eq!(highstates.of("web2"), None);
+        // What has come since then is newer.
+        let data = map! { "fun" => "state.highstate", "fun_args" => list![], "return" => list!["failed"] };
+        highstates.note("web1", "20261126170000000000", &data, SystemTime::UNIX_EPOCH);
+        highstates.recall([&web1], &jobs, || panic!("it is known")).unwrap();
+        assert_eq!(highstates.of("web1").unwrap().get_str("jid"), Some("20261126170000000000"));
     }
 }
