@@ -10,8 +10,10 @@ const HIDDEN: &str = "(hidden)";
 const OPEN: [&str; 6] = ["username", "eauth", "name", "start", "expire", "token_expire"];
 
 /// How the names of options end whose values are secrets.
-const SECRET_ENDS: [&str; 12] = [
+const SECRET_ENDS: [&str; 19] = [
     "password",
+    "passwords",
+    "passphrase",
     "passwd",
     "_pass",
     ".pass",
@@ -23,15 +25,25 @@ const SECRET_ENDS: [&str; 12] = [
     "_token",
     ".token",
     "credentials",
+    "secrets",
+    "secret_id",
+    "account_key",
+    "access_key",
+    ".key",
 ];
 
-/// Replaces the values of options that are secrets by their names, at any depth.
+/// Replaces the values of options that are secrets by their names, at any depth. Lists only at the top: below `publisher_acl` the
+/// name is that of a user.
 pub fn hide_options(options: &mut Map) {
+    hide_named(options, |value| !matches!(value, Value::Map(_)));
+}
+
+fn hide_named(options: &mut Map, may_be_secret: impl Fn(&Value) -> bool) {
     let names: Vec<Value> = options.keys().cloned().collect();
     for name in names {
         let is_secret = name.as_str().is_some_and(is_secret);
         if let Some(value) = options.get_value_mut(&name) {
-            match is_secret && !matches!(value, Value::Map(_) | Value::List(_) | Value::Null | Value::Bool(_)) {
+            match is_secret && may_be_secret(value) && !matches!(value, Value::Null | Value::Bool(_)) {
                 true => *value = HIDDEN.into(),
                 false => hide_within(value),
             }
@@ -41,10 +53,24 @@ pub fn hide_options(options: &mut Map) {
 
 fn hide_within(value: &mut Value) {
     match value {
-        Value::Map(map) => hide_options(map),
+        Value::Map(map) => hide_named(map, |value| !matches!(value, Value::Map(_) | Value::List(_))),
         Value::List(items) => items.iter_mut().for_each(hide_within),
+        Value::Str(text) => {
+            if let Some(shown) = without_login(text) {
+                *text = shown.into();
+            }
+        }
         _ => {}
     }
+}
+
+/// Returns an address without the login in it: `https://fred:pw@git/x`.
+fn without_login(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (login, host) = authority.rsplit_once('@')?;
+    let user = login.split_once(':')?.0;
+    Some(format!("{scheme}://{user}:{HIDDEN}@{host}{path}"))
 }
 
 fn is_secret(name: &str) -> bool {
@@ -123,6 +149,18 @@ mod tests {
             "token_dir" => "/t", "token_expire" => 5, "cluster_secret" => HIDDEN,
             "publisher_acl" => map! { "pass" => list!["test.*"] },
             "ext_pillar" => list![map! { "vault" => map! { "token" => HIDDEN, "url" => "u" } }], "gitfs_privkey" => "/k",
+        };
+        assert_eq!(options, hidden);
+        let mut options = map! {
+            "gitfs_passphrase" => "s", "s3.key" => "s", "mongo.password" => list!["s"], "vault" => map! { "secret_id" => "s" },
+            "azurefs" => list![map! { "account_key" => "s" }],
+            "gitfs_remotes" => list!["https://fred:s@git/x", "https://git/x", map! { "ssh://git@git/x" => list![] }],
+        };
+        hide_options(&mut options);
+        let hidden = map! {
+            "gitfs_passphrase" => HIDDEN, "s3.key" => HIDDEN, "mongo.password" => HIDDEN,
+            "vault" => map! { "secret_id" => HIDDEN }, "azurefs" => list![map! { "account_key" => HIDDEN }],
+            "gitfs_remotes" => list!["https://fred:(hidden)@git/x", "https://git/x", map! { "ssh://git@git/x" => list![] }],
         };
         assert_eq!(options, hidden);
     }
