@@ -7,6 +7,7 @@ use event::Source;
 use std::time::{Duration, Instant, SystemTime};
 
 use store::jobs::{JobReturn, Stored};
+use store::proc_dir::ProcDir;
 use tracing::{debug, error, info, warn};
 use value::{Map, Value};
 use wire::loads::Ability;
@@ -41,6 +42,10 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
              master has another time. Set the clock of this host right; the minion keeps the return until then"
         );
         return Kept::Failed;
+    }
+    if unpublished && is_of_a_runner(shared, &job) {
+        warn!(minion = %id, "a return of {id} is passed over: {job} is the job of a runner");
+        return Kept::Done;
     }
     if unpublished && !shared.bounds.may_add_job(&id, &load, shared.stores.rt.now()) {
         return Kept::Done;
@@ -79,6 +84,11 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
 /// Returns whether this master did not publish the job, according to the job cache.
 fn is_unpublished(shared: &Shared, job: &str) -> bool {
     !Jid::is_valid(job) || !shared.stores.jobs.has_load(job).unwrap_or(true)
+}
+
+/// Returns whether a runner or wheel function has the job id. Its record is stored at its end, and a minion must not write it before.
+fn is_of_a_runner(shared: &Shared, job: &str) -> bool {
+    Jid::is_valid(job) && !matches!(ProcDir::new(&shared.stores.config.paths.cachedir).get(job), Ok(None))
 }
 
 fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>) -> Kept {
@@ -126,6 +136,10 @@ pub struct PeerReturn {
 pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
     let (id, jid) = (peer.id.clone(), peer.jid.clone());
     shared.bounds.cut_return(&id, &mut peer.load);
+    if is_of_a_runner(shared, jid.as_str()) {
+        warn!(minion = %id, "a copy of a return of {id} is passed over: {jid} is the job of a runner");
+        return None;
+    }
     // The job was published elsewhere, so its size counts like that of the minion's own jobs.
     if !shared.bounds.may_add_job(&id, &peer.load, shared.stores.rt.now()) {
         return None;

@@ -187,3 +187,21 @@ async fn return_that_cannot_be_stored_is_not_acknowledged() {
     nothing_announced(&minion, &mut events, "20240229131415678902").await;
     master.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minion_does_not_write_the_record_of_a_runner_under_way() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", pki.path());
+    minion.channel.sign_in().await.unwrap();
+    let (jid, own) = ("20261126160511953300", "20261126160511953301");
+    let note = map! { "jid" => jid, "fun" => "runner.test.sleep" };
+    let running = store::proc_dir::ProcDir::new(&master.path("cache")).enter(jid, std::process::id(), &note).unwrap();
+    for job in [jid, own] {
+        assert_eq!(minion.answer(job, true).await, Value::Null, "it is not sent again");
+    }
+    let jobs = jobs(&master);
+    assert_eq!((jobs.has_load(jid).unwrap(), jobs.has_load(own).unwrap()), (false, true));
+    drop((jobs, running));
+    master.stop().await;
+}
