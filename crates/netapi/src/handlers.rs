@@ -35,7 +35,8 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
         (Resource::Login, true) => log_in(api, asked).await,
         (Resource::Logout, _) => log_out(api, asked).await,
         (Resource::Minions, false) => minions(api, asked).await,
-        (Resource::Minions, true) => publish(api, asked).await,
+        (Resource::Minions, true) if asked.rest.is_empty() => publish(api, asked).await,
+        (Resource::Minions, true) => Err(Failure::new(404, "Nothing matches the given URI")),
         (Resource::Jobs, _) if asked.rest.is_empty() => jobs(api, asked).await,
         (Resource::Jobs, _) => job(api, asked).await,
         (Resource::Keys, false) => keys::show(api, asked).await,
@@ -70,10 +71,7 @@ fn please_log_in() -> Reply {
 async fn log_in(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     let login = asked.commands()?.into_iter().next().ok_or_else(|| Failure::bad_request("Lowstates must be a list"))?;
     let (id, told) = api.log_in(&login, asked.address).await?;
-    // Whoever had the old id is logged out.
-    if let Some(old) = asked.caller.as_ref().and_then(|caller| caller.id.as_deref()) {
-        api.end_session(old).await;
-    }
+    // The old session goes on, as in Salt: other programs may use it. It never becomes that of the new login.
     let made = cookie::session_cookie(&id, api.now(), api.options.tls.is_some());
     let more = vec![(HeaderName::from_static("x-auth-token"), id), (header::SET_COOKIE, made)];
     Ok(Reply::Data(StatusCode::OK, map! { "return" => vec![told] }.into(), more))

@@ -243,11 +243,14 @@ fn local(command: &mut Map, detached: bool, today: &str) -> Result<Local, Failur
     // Older clients say `expr_form`.
     let kind = command.remove("tgt_type").or_else(|| command.remove("expr_form"));
     let target_type = match kind {
-        None | Some(Value::Null) => "glob".to_owned(),
+        None => "glob".to_owned(),
         Some(kind) => kind.into_string().ok_or_else(|| Failure::bad_request("'tgt_type' must be a text"))?,
     };
     let target = match command.remove("tgt") {
-        Some(Value::Str(text)) if target_type == "list" => client::target_list(&text),
+        // Salt asks the minions that the list names, and none of them answers.
+        Some(Value::List(_)) if target_type == "glob" => {
+            return Err(Failure::bad_request("'tgt' is a list: 'tgt_type' must be 'list'"));
+        }
         Some(target @ (Value::Str(_) | Value::List(_))) => target,
         // A minion may be named 7, and Salt takes the number.
         Some(Value::Int(number)) => number.to_string().into(),
@@ -451,7 +454,7 @@ mod tests {
             "kwarg" => map! { "x" => 2 }, "timeout" => "3", "full_return" => true, "delimiter" => "|", "nonsense" => 1,
         };
         let Work::Local(job) = work(command) else { panic!("not a job") };
-        assert_eq!(job.target, list!["a", "b"]);
+        assert_eq!(job.target, "a,b".into(), "lists of jobs show it as it was given");
         assert_eq!(job.arguments, [1.into(), map! { "x" => 2, "__kwarg__" => true }.into()]);
         assert_eq!((job.timeout, job.full_return, job.detached), (Some(Duration::from_secs(3)), true, false));
         assert_eq!(job.options, map! { "delimiter" => "|" });
@@ -517,6 +520,8 @@ mod tests {
             map! { "kwarg" => "x" },
             map! { "tgt" => map! {} },
             map! { "tgt_type" => list![] },
+            map! { "tgt_type" => Value::Null },
+            map! { "tgt" => list!["a", "b"] },
             map! { "fun" => list![1] },
             map! { "fun" => "" },
             map! { "fun" => list!["test.ping"], "arg" => list!["id"] },

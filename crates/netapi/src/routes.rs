@@ -188,7 +188,10 @@ async fn not_found(State(api): State<Arc<Api>>, request: Request) -> Response {
     }
     api.count();
     let form = error_form(text(request.headers(), "accept"));
-    failed(&Failure::not_found(request.uri().path()), form)
+    let path = request.uri().path();
+    // Scanners are noticed by it.
+    tracing::info!("{}{} {}: 404", Client::of(&request), request.method(), value::escape::brief(path, 200));
+    failed(&Failure::not_found(path), form)
 }
 
 async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request) -> Response {
@@ -264,8 +267,8 @@ async fn answer(
         false => None,
     };
     client.note(caller.as_ref());
-    // `GET /minions/<id>` asks the minion, which is a job.
-    let changes = request.method() == Method::POST || resource == Resource::Minions && !rest.is_empty();
+    // `GET /minions` asks minions, which is a job.
+    let changes = request.method() == Method::POST || resource == Resource::Minions;
     let provenance = provenance(request.headers());
     if changes && caller.as_ref().is_some_and(|caller| caller.by_cookie) && !may_use_cookie(provenance) {
         return Err(Failure::new(403, provenance.reason()));
@@ -274,6 +277,11 @@ async fn answer(
         return Err(Failure::new(403, "A page of another site may not log in (cors_origin does not name it)"));
     }
     let (parts, body) = request.into_parts();
+    let may_be_named = matches!(resource, Resource::Jobs | Resource::Minions | Resource::Keys);
+    let rest = match parts.uri.query().filter(|_| rest.is_empty() && may_be_named && parts.method != Method::POST) {
+        Some(query) => named_in(resource, query).unwrap_or_default(),
+        None => rest,
+    };
     let room = api.body_rooms.of(caller.as_ref().map(|caller| &caller.session));
     // Kept as long as the body.
     let (body, _kept) = read_body(&parts.headers, body, api.options.most_body, &room).await?;
@@ -307,10 +315,25 @@ fn check_query(resource: Resource, query: Option<&str>) -> Result<(), Failure> {
         Resource::Hook => Ok(()),
         // Pages name the version of a file in it, so that browsers read it again after an update.
         Resource::Static | Resource::App | Resource::Favicon => Ok(()),
-        Resource::Jobs if form_urlencoded::parse(query.as_bytes()).all(|(name, _)| name == "timeout") => Ok(()),
+        Resource::Jobs | Resource::Minions | Resource::Keys if named_in(resource, query).is_some() => Ok(()),
         Resource::Events => Err(Failure::bad_request("There are no parameters: the token belongs in a header")),
         _ => Err(Failure::new(404, "Nothing matches the given URI")),
     }
+}
+
+/// Returns the part of the path that a query names in its place, as Salt takes it: `/minions?mid=web1`. Empty if it names none;
+/// `None` if the query has other fields.
+fn named_in(resource: Resource, query: &str) -> Option<String> {
+    let own = if resource == Resource::Jobs { "jid" } else { "mid" };
+    let mut named = String::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            name if name == own => named = value.into_owned(),
+            "timeout" if resource == Resource::Jobs => {}
+            _ => return None,
+        }
+    }
+    Some(named)
 }
 
 fn not_acceptable(accept: &str) -> Failure {
@@ -439,6 +462,9 @@ mod tests {
         assert_eq!(status(Resource::Root, "x=1"), Some(404));
         assert_eq!(status(Resource::Jobs, "timeout=3"), None);
         assert_eq!(status(Resource::Jobs, "timeout=3&x=1"), Some(404));
+        assert_eq!(status(Resource::Minions, "mid=web1"), None);
+        assert_eq!(status(Resource::Keys, "jid=1"), Some(404));
+        assert_eq!(named_in(Resource::Jobs, "timeout=3&jid=1%20").as_deref(), Some("1 "));
         assert_eq!(status(Resource::Events, "token=abc"), Some(400));
         assert_eq!(status(Resource::Hook, "x=1"), None);
         assert_eq!(status(Resource::Root, ""), None);
