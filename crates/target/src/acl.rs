@@ -116,7 +116,7 @@ pub fn everything_allowed(list: &[Value], request: &Publication, checker: &Check
 
 /// Returns whether a pillar target matches no more minions than exact comparison of the pillar would.
 ///
-/// Otherwise minions that publish through their master could learn pillar values by globbing.
+/// Otherwise those who may not read pillar could learn its values by globbing.
 pub fn pillar_is_exact(request: &Publication, checker: &Checker) -> bool {
     let exact = request.kind.with_exact_pillar();
     if exact == request.kind {
@@ -127,6 +127,22 @@ pub fn pillar_is_exact(request: &Publication, checker: &Checker) -> bool {
     let (Some(exact), Some(matched)) = (matched(exact), matched(request.kind)) else { return false };
     let exact: HashSet<String> = exact.into_iter().collect();
     matched.iter().all(|id| exact.contains(id))
+}
+
+/// Returns whether the list grants reading the pillar of all minions: `pillar.items` on every one.
+///
+/// Whoever may not could read values letter by letter, with patterns in targets and any function that they may call.
+pub fn reads_all_pillar(list: &[Value], checker: &Checker) -> bool {
+    let (functions, target) = (["pillar.items".to_owned()], "*".into());
+    let everywhere = Publication {
+        functions: &functions,
+        arguments: &[Vec::new()],
+        target: &target,
+        kind: TargetType::Glob,
+        delimiter: DEFAULT_DELIMITER,
+        minions: None,
+    };
+    publish_allowed(list, &everywhere, checker)
 }
 
 /// Returns whether the compound target `covering` matches all minions of the publication.

@@ -1,6 +1,6 @@
 //! Matches the targets of users who only ask.
 
-use targeting::acl::{Publication, everything_allowed};
+use targeting::acl::reads_all_pillar;
 use targeting::{Budget, Checker, DEFAULT_DELIMITER, Error, TargetType};
 use value::Value;
 
@@ -10,14 +10,14 @@ const STEPS: u64 = 30_000_000;
 
 /// Returns the minions that a target matches, each once, in the order of their ids.
 ///
-/// Pillar is compared exactly, unless the user may do everything on all minions: with patterns a user could read its values letter
-/// by letter.
+/// Pillar is compared exactly, unless the user may read that of all minions: with patterns a user could read its values letter by
+/// letter.
 ///
 /// # Errors
 /// When the target cannot be matched.
 pub fn matched(list: &[Value], checker: &Checker, tgt: &Value, kind: TargetType) -> Result<Vec<String>, Error> {
     let kind = match kind.with_exact_pillar() {
-        exact if exact == kind || may_do_everything(list, checker) => kind,
+        exact if exact == kind || reads_all_pillar(list, checker) => kind,
         exact => exact,
     };
     let asked = Checker::new(checker.minions, checker.nodegroups, checker.data_cache).within(Budget::of(STEPS));
@@ -26,18 +26,6 @@ pub fn matched(list: &[Value], checker: &Checker, tgt: &Value, kind: TargetType)
     // A list may name a minion twice.
     ids.dedup();
     Ok(ids)
-}
-
-fn may_do_everything(list: &[Value], checker: &Checker) -> bool {
-    let everywhere = Publication {
-        functions: &[],
-        arguments: &[],
-        target: &"*".into(),
-        kind: TargetType::Glob,
-        delimiter: DEFAULT_DELIMITER,
-        minions: None,
-    };
-    everything_allowed(list, &everywhere, checker)
 }
 
 #[cfg(test)]
@@ -92,7 +80,7 @@ mod tests {
             for list in &some {
                 assert_eq!(count(list, tgt, kind), 0, "{tgt} {list}");
             }
-            for list in [list![".*"], list![map! { "*" => list![".*"] }]] {
+            for list in [list![".*"], list![map! { "*" => list![".*"] }], list!["pillar.*"]] {
                 assert_eq!(count(&list, tgt, kind), 2, "{tgt} {list}");
             }
         }

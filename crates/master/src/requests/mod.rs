@@ -10,6 +10,7 @@ mod event;
 mod fair_queue;
 mod file;
 pub mod functions;
+mod guarded;
 mod held;
 mod lifo_queue;
 mod mine;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use event::Filter;
 use exec::Call;
 use targeting::acl::{
-    Publication, everything_allowed, function_matches, functions_allowed, peer_entries, pillar_is_exact,
-    publish_allowed,
+    Publication, everything_allowed, function_matches, functions_allowed, peer_entries, publish_allowed,
 };
 use targeting::{Expected, TargetType};
 use tokio::time::Instant;
@@ -17,6 +16,7 @@ use value::{Map, Value, map};
 use wire::loads::{PeerPublish, PeerReturns, PeerRunner, Texts};
 use wire::{Jid, MinionId};
 
+use super::guarded::{Guarded, granting, guarded, name_minions};
 use super::{Answer, MasterRequest, nothing, read};
 use crate::Shared;
 use crate::bounds::{WAITING_OF_ALL, WAITING_OF_ONE};
@@ -127,9 +127,16 @@ fn order(shared: &Shared, id: &MinionId, wanted: PeerPublish) -> Option<(Map, Ex
         return None;
     }
     let arguments = arguments(wanted.arg.clone(), &wanted.no_parse, functions.len(), single);
-    let request = request(shared, id, &wanted, &functions, &arguments)?;
+    let mut request = request(shared, id, &wanted, &functions, &arguments)?;
     let (target, checker) = (Target::of(&request), shared.stores.checker());
-    let kind = target.kind?;
+    let order_masters = shared.stores.config.jobs.order_masters;
+    let Guarded { kind, by_ids } = match guarded(&target, target.kind?, &list, &checker, order_masters) {
+        Ok(guarded) => guarded,
+        Err(reason) => {
+            refused(reason);
+            return None;
+        }
+    };
     let meant = match checker.expect(&target.tgt, kind, &target.delimiter) {
         Ok(meant) => meant,
         Err(error) => {
@@ -137,7 +144,7 @@ fn order(shared: &Shared, id: &MinionId, wanted: PeerPublish) -> Option<(Map, Ex
             return None;
         }
     };
-    let list = super::publish::granting(shared, &list, &meant);
+    let list = granting(&list, &meant, kind, order_masters);
     let publication = Publication {
         functions: &functions,
         arguments: &arguments,
@@ -146,13 +153,16 @@ fn order(shared: &Shared, id: &MinionId, wanted: PeerPublish) -> Option<(Map, Ex
         delimiter: &target.delimiter,
         minions: Some(&meant.minions),
     };
-    if !(publish_allowed(&list, &publication, &checker) && pillar_is_exact(&publication, &checker)) {
+    if !publish_allowed(&list, &publication, &checker) {
         refused("its list does not grant it with these arguments, or on these minions");
         return None;
     }
     if request.get("ret").is_some_and(Value::truthy) && !everything_allowed(&list, &publication, &checker) {
         refused("returners are for those that may do everything");
         return None;
+    }
+    if by_ids {
+        name_minions(&mut request, &meant);
     }
     Some((request, meant))
 }

@@ -1,15 +1,12 @@
 //! `publish`: a program on this host sends a job to minions.
 
-use std::borrow::Cow;
-
 use store::proc_dir::ProcDir;
-use targeting::acl::{
-    Publication, called_indirectly, everything_allowed, for_every_minion, functions_allowed, publish_allowed,
-};
+use targeting::acl::{Publication, called_indirectly, everything_allowed, functions_allowed, publish_allowed};
 use targeting::{Checker, Error, Expected, TargetType};
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
+use super::guarded::{Guarded, granting, guarded, name_minions};
 use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::credentials::{self, Caller, Kind};
@@ -25,6 +22,10 @@ const FREE: &str = "saltutil.find_job";
 
 /// Longer than any job id: one with `unique_jid` has 27 characters or so.
 const LONGEST_JID: usize = 40;
+
+/// The most bytes of a free question beside its target, and of its target: the ids of 30,000 minions.
+const MOST_BESIDE: usize = 8 << 10;
+const MOST_TARGET: usize = 1 << 20;
 
 /// Fields of `kwargs` that make minions do more than call the function, or do it in the name of another user.
 const MORE_THAN_THE_FUNCTION: [&str; 7] =
@@ -65,7 +66,12 @@ pub fn handle(ask: MasterRequest) -> Answer {
     take_list_of_syndic(&mut caller, &mut load);
     let target = Target::of(&load);
     let meant = match allow(&shared, &caller, &functions, &target, &load) {
-        Ok(meant) => meant,
+        Ok((meant, by_ids)) => {
+            if by_ids {
+                name_minions(&mut load, &meant);
+            }
+            meant
+        }
         // Nobody may do more: this is not about permissions.
         Err(reason) if caller.grant == Grant::All => {
             error!("{} is not published: {reason}", functions.join(","));
@@ -101,29 +107,32 @@ fn take_list_of_syndic(caller: &mut Caller, load: &mut Map) {
     load.insert("kwargs", kwargs);
 }
 
-/// Returns the targeted minions if the caller may publish, or the reason if not.
+/// Returns the targeted minions if the caller may publish, and whether the job goes to them by their ids; or the reason if not.
 fn allow(
     shared: &Shared,
     caller: &Caller,
     functions: &[String],
     target: &Target,
     load: &Map,
-) -> Result<Expected, &'static str> {
-    let Grant::Listed(list) = &caller.grant else { return unrestricted(shared, target) };
+) -> Result<(Expected, bool), &'static str> {
+    let Grant::Listed(list) = &caller.grant else { return Ok((unrestricted(shared, target)?, false)) };
     // Held jobs take room from those of others, and wait for minions that are away.
-    let free = asks_for_a_job(functions, &arguments(load), target) && matches!(hold(load), Ok(None));
+    let free = asks_for_a_job(functions, &arguments(load), target) && is_short(load) && matches!(hold(load), Ok(None));
     if !free && !functions_allowed(list, functions) {
         return Err("their list does not name it");
     }
-    let checker = shared.stores.checker();
-    let meant = meant_by(target, &checker)?;
-    let list = granting(shared, list, &meant);
+    let (checker, order_masters) = (shared.stores.checker(), shared.stores.config.jobs.order_masters);
+    // `Target::of` has logged an unknown kind. Nobody has it.
+    let asked = target.kind.unwrap_or_default();
+    let Guarded { kind, by_ids } = guarded(target, asked, list, &checker, order_masters)?;
+    let meant = meant_by(target, target.kind.map(|_| kind), &checker)?;
+    let list = granting(list, &meant, kind, order_masters);
     let wanted = Publication {
         functions,
         arguments: &arguments(load),
         target: &target.tgt,
         // It is not read: the minions are known.
-        kind: target.kind.unwrap_or_default(),
+        kind,
         delimiter: &target.delimiter,
         minions: Some(&meant.minions),
     };
@@ -134,7 +143,7 @@ fn allow(
         return Err("returners and executors of their choice are for those who may do everything");
     }
     check_jid(shared, caller, load)?;
-    Ok(meant)
+    Ok((meant, by_ids))
 }
 
 /// Returns whether it is the question of `salt` whether minions still run a job: one job id, and minions by their ids. What else
@@ -146,23 +155,38 @@ fn asks_for_a_job(functions: &[String], arguments: &[Vec<Value>], target: &Targe
     matches!(functions, [function] if function == FREE) && by_id && one_jid
 }
 
+/// Fields whose size is limited by themselves, or is the master's doing.
+const OF_ITS_OWN: [&str; 3] = ["tgt", "kwargs", "auth_list"];
+
+/// Returns whether a publication has no more than its target: what is large goes into the job cache and to everybody who reads
+/// events.
+fn is_short(load: &Map) -> bool {
+    let others = |map: &Map| {
+        let others = map.iter().filter(|(name, _)| name.as_str().is_none_or(|name| !OF_ITS_OWN.contains(&name)));
+        others.map(|(name, value)| weight(name) + weight(value)).sum::<usize>()
+    };
+    let kwargs = load.get("kwargs").and_then(Value::as_map).map_or(0, others);
+    let target = load.get("tgt").map_or(0, weight);
+    others(load) + kwargs <= MOST_BESIDE && target <= MOST_TARGET
+}
+
+/// Returns about how many bytes a value has.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(items) => items.iter().map(|item| weight(item) + 1).sum(),
+        Value::Map(map) => map.iter().map(|(name, value)| weight(name) + weight(value) + 1).sum(),
+        _ => 8,
+    }
+}
+
 /// Returns the targeted minions for a caller who may do everything, or why they are not known. With `order_masters` the job goes
 /// to lower masters even so.
 fn unrestricted(shared: &Shared, target: &Target) -> Result<Expected, &'static str> {
     match shared.stores.config.jobs.order_masters {
         true => Ok(target.expand(&shared.stores)),
-        false => meant_by(target, &shared.stores.checker()),
-    }
-}
-
-/// Returns the entries of a list that can grant a publication to these minions.
-///
-/// With `order_masters`, a target that matches nobody here goes to lower masters all the same. An entry for some minions would grant
-/// it, since it covers all of none, and it is not known whether it covers those.
-pub fn granting<'a>(shared: &Shared, list: &'a [Value], meant: &Expected) -> Cow<'a, [Value]> {
-    match meant.minions.is_empty() && shared.stores.config.jobs.order_masters {
-        true => for_every_minion(list).into(),
-        false => list.into(),
+        false => meant_by(target, target.kind, &shared.stores.checker()),
     }
 }
 
@@ -184,9 +208,9 @@ fn check_jid(shared: &Shared, caller: &Caller, load: &Map) -> Result<(), &'stati
 ///
 /// # Errors
 /// If they cannot be found out.
-fn meant_by(target: &Target, checker: &Checker<'_>) -> Result<Expected, &'static str> {
+fn meant_by(target: &Target, kind: Option<TargetType>, checker: &Checker<'_>) -> Result<Expected, &'static str> {
     // `Target::of` has logged an unknown kind.
-    let Some(kind) = target.kind else { return Ok(Expected::default()) };
+    let Some(kind) = kind else { return Ok(Expected::default()) };
     match checker.expect(&target.tgt, kind, &target.delimiter) {
         Ok(meant) => Ok(meant),
         // A permission that cannot be checked is not granted.
@@ -270,7 +294,7 @@ mod tests {
         let (ids, groups) = (Ids::of(&["web1", "db1"]), Map::new());
         let meant = |tgt: &str, kind: &str| {
             let target = Target::of(&map! { "tgt" => tgt, "tgt_type" => kind });
-            meant_by(&target, &Checker::new(&ids, &groups, true))
+            meant_by(&target, target.kind, &Checker::new(&ids, &groups, true))
         };
         for (tgt, kind) in [("[", "pcre"), ("web1 and", "compound"), ("web1", "bogus"), ("1.2.3", "ipcidr")] {
             assert_eq!(meant(tgt, kind), Ok(Expected::default()), "{kind} {tgt}");
@@ -287,6 +311,25 @@ mod tests {
             publish_allowed(&list, &wanted, &checker)
         };
         assert!(allowed("test.ping", &[]) && !allowed("cmd.run", &[]) && !allowed("test.ping", &["db1".to_owned()]));
+    }
+
+    #[test]
+    fn what_everybody_may_publish_is_short() {
+        let load = |name: &str, value: Value, kwargs: Map| {
+            let mut load =
+                map! { "fun" => FREE, "arg" => list!["20261126160511953300"], "tgt" => "*", "kwargs" => kwargs };
+            load.insert(name, value);
+            is_short(&load)
+        };
+        let large = || Value::from("x".repeat(MOST_BESIDE));
+        let many =
+            |count: usize| Value::List((0..count).map(|number| format!("host{number:05}.example").into()).collect());
+        assert!(load("tgt", many(30_000), map! { "auth_list" => list![large()], "delimiter" => ":" }));
+        assert!(!load("tgt", many(200_000), map! {}));
+        assert!(!load("x", large(), map! {}) && !load("metadata", map! { "a" => list![large()] }.into(), map! {}));
+        for name in ["metadata", "delimiter", "x"] {
+            assert!(!load("user", "fred".into(), map! { name => large() }), "{name}");
+        }
     }
 
     #[test]
