@@ -49,10 +49,10 @@ impl Members {
 
     /// Takes the members that `current` names. Those with another scheme are left out: a password must not be sent without
     /// TLS because somebody says so.
-    pub(super) fn learn(&self, current: &Url, list: &str) {
+    pub(super) fn learn(&self, current: &Url, named: &[String]) {
         let mut known = self.known();
         let mut urls = vec![known.urls[0].clone()];
-        let named = list.split(',').filter_map(|url| Url::parse(url.trim()).ok());
+        let named = named.iter().filter_map(|url| Url::parse(url).ok());
         for url in [current.clone()].into_iter().chain(named) {
             if url.scheme() == urls[0].scheme() && url.has_host() && !urls.contains(&url) && urls.len() < MOST {
                 urls.push(url);
@@ -75,6 +75,10 @@ mod tests {
         Url::parse(text).unwrap()
     }
 
+    fn named<const N: usize>(urls: [&str; N]) -> Vec<String> {
+        urls.map(str::to_owned).to_vec()
+    }
+
     #[test]
     fn the_next_member_is_asked_when_one_cannot_be_reached() {
         let (first, second, third) = (url("https://a:1/"), url("https://b:1/"), url("https://c:1/"));
@@ -82,13 +86,14 @@ mod tests {
         members.leave(&first);
         assert_eq!(members.current(), (first.clone(), 1), "there is no other");
         assert!(members.must_learn() && !members.must_learn());
-        members.learn(&first, "https://b:1, https://a:1, http://evil:1, nonsense, file:///etc, https://c:1");
+        let urls = ["https://b:1", "https://a:1", "http://evil:1", "nonsense", "file:///etc", "https://c:1"];
+        members.learn(&first, &named(urls));
         assert_eq!(members.current(), (first.clone(), 3));
         members.leave(&first);
         members.leave(&first);
         assert_eq!(members.current().0, second, "two requests failed at the same time");
         assert!(members.must_learn(), "the members may be others now");
-        members.learn(&second, "https://b:1,https://c:1");
+        members.learn(&second, &named(["https://b:1", "https://c:1"]));
         assert_eq!(members.current(), (second.clone(), 3));
         members.leave(&second);
         assert_eq!(members.current().0, third);
@@ -101,7 +106,7 @@ mod tests {
         let first = url("http://a:1/");
         let members = Members::new(first.clone(), true);
         let list: Vec<String> = (0..1000).map(|n| format!("http://b{n}:1")).collect();
-        members.learn(&first, &list.join(", "));
+        members.learn(&first, &list);
         assert_eq!(members.current(), (first.clone(), MOST));
         assert!(!Members::new(first, false).must_learn());
     }
