@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use openssl::pkey::{PKey, Private};
+use openssl::x509::X509;
 use reqwest::{Certificate, ClientBuilder};
 
 use crate::{Error, Result};
@@ -23,13 +25,15 @@ pub enum Trust {
     Any,
 }
 
-/// Our own certificate with its key, in one file.
+/// Our own certificate with its key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
-    /// The option that names the file.
+    /// The option that names the file with the certificate.
     pub option: &'static str,
-    /// The file.
+    /// The file with the certificate, followed by those that lead to the authority.
     pub path: PathBuf,
+    /// The option and the file of the key, if it is in another one.
+    pub key: Option<(&'static str, PathBuf)>,
 }
 
 impl Trust {
@@ -58,22 +62,31 @@ impl Identity {
     pub(super) fn load(&self) -> Result<reqwest::Identity> {
         let text = read(self.option, &self.path)?;
         let certificates: String = blocks(&text, |label| label == CERTIFICATE).collect();
-        let key: String = blocks(&text, |label| label == KEY).take(1).collect();
         let refused = |why: &str| Error::option(self.option, format!("{}: {why}", self.path.display()));
         if certificates.is_empty() {
             return Err(refused("there is no certificate in it"));
         }
-        if key.is_empty() {
-            return Err(refused("there is no private key in it in the form PKCS#8 (BEGIN PRIVATE KEY)"));
+        let own = X509::from_pem(certificates.as_bytes()).map_err(|error| refused(&error.to_string()))?;
+        let key = self.private_key(&own)?;
+        reqwest::Identity::from_pkcs8_pem(certificates.as_bytes(), &key).map_err(|error| refused(&error.to_string()))
+    }
+
+    /// Returns the key of our certificate in PKCS#8, the only form that the library takes.
+    fn private_key(&self, own: &X509) -> Result<Vec<u8>> {
+        let (option, path) =
+            self.key.as_ref().map_or((self.option, self.path.as_path()), |(option, path)| (*option, path.as_path()));
+        let refused = |why: &str| Error::option(option, format!("{}: {why}", path.display()));
+        // Without the callback OpenSSL would ask for the password of a key at the terminal.
+        let key: PKey<Private> = PKey::private_key_from_pem_callback(read(option, path)?.as_bytes(), |_| Ok(0))
+            .map_err(|_| refused("there is no private key without a password in it"))?;
+        if !own.public_key().is_ok_and(|public| public.public_eq(&key)) {
+            return Err(refused("the private key in it is not that of the certificate"));
         }
-        // The error of the library does not quote the key.
-        reqwest::Identity::from_pkcs8_pem(certificates.as_bytes(), key.as_bytes())
-            .map_err(|error| refused(&error.to_string()))
+        key.private_key_to_pem_pkcs8().map_err(|error| refused(&error.to_string()))
     }
 }
 
 const CERTIFICATE: &str = "CERTIFICATE";
-const KEY: &str = "PRIVATE KEY";
 
 fn read(option: &'static str, path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| Error::option(option, format!("{}: {error}", path.display())))
@@ -99,20 +112,17 @@ mod tests {
         let found: Vec<String> = blocks(text, |label| label == CERTIFICATE).collect();
         let block = |content: &str| format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
         assert_eq!(found, [block("AA"), block("CC")]);
-        assert_eq!(blocks(text, |label| label == KEY).count(), 1);
     }
 
     #[test]
     fn files_that_cannot_be_used_are_named_with_their_option() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("both.pem");
-        let identity = Identity { option: "etcd.cert", path: path.clone() };
+        let identity = Identity { option: "etcd.cert", path: path.clone(), key: None };
         let said = |identity: &Identity| identity.load().unwrap_err().to_string();
         assert!(said(&identity).starts_with("option 'etcd.cert': ") && said(&identity).contains("both.pem"));
-        let certificate = "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n";
-        fs::write(&path, format!("{certificate}-----BEGIN RSA PRIVATE KEY-----\nBB\n-----END RSA PRIVATE KEY-----\n"))
-            .unwrap();
-        assert!(said(&identity).contains("PKCS#8"), "{}", said(&identity));
+        fs::write(&path, "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n").unwrap();
+        assert!(said(&identity).starts_with("option 'etcd.cert': ") && said(&identity).contains("both.pem"));
         let trust = Trust::File { option: "etcd.ca_cert", path };
         assert!(trust.apply(ClientBuilder::new()).unwrap_err().to_string().contains("'etcd.ca_cert'"));
     }

@@ -21,7 +21,8 @@ pub(super) fn read(options: &Map) -> Result<Server> {
     if let Some(path) = text(options, "etcd.ca_cert")? {
         target.trust = Trust::File { option: "etcd.ca_cert", path: path.into() };
     }
-    target.identity = text(options, "etcd.cert")?.map(|path| Identity { option: "etcd.cert", path: path.into() });
+    target.identity =
+        text(options, "etcd.cert")?.map(|path| Identity { option: "etcd.cert", path: path.into(), key: None });
     let prefix = match options.get("etcd.path_prefix") {
         // An empty one is the root.
         Some(Value::Str(prefix)) => prefix.to_string(),
@@ -69,7 +70,8 @@ mod tests {
         assert!(!format!("{server:?}").contains("secret"), "{server:?}");
         assert_eq!((server.target.address().as_str(), server.prefix.as_str()), ("https://kv.example:4001", "a/b"));
         assert_eq!(server.login, Some(("salt".into(), "secret".into())));
-        assert_eq!(server.target.identity, Some(Identity { option: "etcd.cert", path: "/etc/own.pem".into() }));
+        let identity = Identity { option: "etcd.cert", path: "/etc/own.pem".into(), key: None };
+        assert_eq!(server.target.identity, Some(identity));
         assert_eq!((server.target.redirects, server.suffix.as_str()), (REDIRECTS, ".time"));
         assert!(!server.reconnect);
         assert_eq!(read(&map! { "etcd.path_prefix" => "" }).unwrap().prefix, "");

@@ -8,6 +8,7 @@ use openssl::ec::{EcGroup, EcKey};
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
+use openssl::symm::Cipher;
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509Builder, X509Name};
 use saltern_cache::Cache;
@@ -38,10 +39,18 @@ impl Files {
         let names = SubjectAlternativeName::new().ip("127.0.0.1").build(&own.x509v3_context(Some(&ca), None)).unwrap();
         own.append_extension(names).unwrap();
         own.sign(&ca_key, MessageDigest::sha256()).unwrap();
-        let (own, key) = (own.build().to_pem().unwrap(), own_key.private_key_to_pem_pkcs8().unwrap());
+        let own = own.build().to_pem().unwrap();
         let files = Files { folder };
         std::fs::write(files.path("ca.pem"), ca.to_pem().unwrap()).unwrap();
-        std::fs::write(files.path("own.pem"), [own, key].concat()).unwrap();
+        let locked = own_key.private_key_to_pem_pkcs8_passphrase(Cipher::aes_128_cbc(), b"secret").unwrap();
+        for (name, key) in [
+            ("own.pem", own_key.private_key_to_pem_pkcs8().unwrap()),
+            ("own-sec1.pem", own_key.ec_key().unwrap().private_key_to_pem().unwrap()),
+            ("locked.pem", locked),
+            ("other.pem", ca_key.private_key_to_pem_pkcs8().unwrap()),
+        ] {
+            std::fs::write(files.path(name), [own.clone(), key].concat()).unwrap();
+        }
         files
     }
 
@@ -89,10 +98,25 @@ fn certificates_are_checked_on_both_sides() {
     options.insert("etcd.ca_cert", text(&ca));
     let refused = failure(options.clone());
     assert!(refused.contains(WANTED), "{refused}");
-    options.insert("etcd.cert", text(&own));
-    let cache = cache(options.clone());
-    stored(&cache, &id("web1"));
-    assert!(cache.grains(&id("web1")).unwrap().is_some());
+    // The key may be in any form that has no password.
+    for own in ["own.pem", "own-sec1.pem"].map(|name| files.path(name)) {
+        options.insert("etcd.cert", text(&own));
+        let cache = cache(options.clone());
+        stored(&cache, &id("web1"));
+        assert!(cache.grains(&id("web1")).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_used_stops_the_start() {
+    let files = Files::make();
+    let (ca, locked) = (files.path("ca.pem"), files.path("locked.pem"));
+    for (own, why) in [(&ca, "no private key"), (&locked, "no private key"), (&files.path("other.pem"), "not that of")]
+    {
+        let options = map! { "cache" => "etcd", "etcd.protocol" => "https", "etcd.cert" => text(own) };
+        let refused = Cache::of_master(&config::Master::from_options(options).unwrap()).err().unwrap().to_string();
+        assert!(refused.contains("'etcd.cert'") && refused.contains(text(own)) && refused.contains(why), "{refused}");
+    }
 }
 
 #[test]
