@@ -1,5 +1,6 @@
 //! The interface of a driver.
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 /// The bank and the key of a value.
@@ -57,8 +58,13 @@ pub trait Banks: Send + Sync {
     /// Writes a value and when that was, in seconds since 1970.
     fn store<'a>(&'a self, place: &'a Place, value: Vec<u8>, now: i64) -> Answer<'a, ()>;
 
-    /// Returns the values of several places, in their order, in as few round trips as the server allows.
+    /// Returns what is stored in several places, in their order, in as few round trips as the server allows.
     fn fetch<'a>(&'a self, places: &'a [Place]) -> Answer<'a, Vec<Option<Vec<u8>>>>;
+
+    /// Returns the packed value in what [`Self::fetch`] returns for a place, or why there is none.
+    fn value(&self, stored: Bytes) -> Result<Bytes, String> {
+        Ok(stored)
+    }
 
     /// Returns when a value was last written, in seconds since 1970.
     fn updated<'a>(&'a self, place: &'a Place) -> Answer<'a, Option<i64>>;

@@ -49,7 +49,7 @@ impl Cache {
                 ("redis", "cache.redis.host", address, banks)
             }
             Driver::Consul(server) => ("consul", "consul.host", server.target.address(), server.banks()?),
-            Driver::Etcd(server) => ("etcd", "etcd.host", server.target.address(), server.banks()?),
+            Driver::Etcd(server) => (server.driver(), "etcd.host", server.target.address(), server.banks()?),
             Driver::MySql(server) => ("mysql", "mysql.host", server.address(), server.banks()?),
         };
         let link = Link::new(driver, option, address, banks)?;

@@ -53,6 +53,10 @@ impl Link {
         self.driver
     }
 
+    pub(crate) fn banks(&self) -> &dyn Banks {
+        &*self.banks
+    }
+
     /// Waits for an answer for at most two seconds.
     pub(crate) fn ask<T, F>(&self, question: impl FnOnce(Arc<dyn Banks>) -> F) -> Result<T>
     where

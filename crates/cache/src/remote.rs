@@ -83,11 +83,10 @@ impl Remote {
 
     fn decoded(&self, place: &Place, content: Option<Vec<u8>>) -> Result<Option<Value>> {
         let Some(content) = content else { return Ok(None) };
-        let value = unpack(&content, Decode::Default).map_err(|error| Error::Malformed {
-            driver: self.link.driver(),
-            place: place.clone(),
-            reason: error.to_string(),
-        })?;
+        let content = self.link.banks().value(content.into());
+        let value = content.and_then(|content| unpack(&content, Decode::Default).map_err(|error| error.to_string()));
+        let value =
+            value.map_err(|reason| Error::Malformed { driver: self.link.driver(), place: place.clone(), reason })?;
         Ok(store::unexpired(value, SystemTime::now()))
     }
 

@@ -3,6 +3,7 @@
 mod cluster;
 mod members;
 mod v2;
+mod v3;
 
 use std::sync::Arc;
 
@@ -16,12 +17,24 @@ pub struct Server {
     pub target: Target,
     /// The name and the password of the user.
     pub login: Option<(String, String)>,
-    /// The directory of all banks, without slashes at its ends.
+    /// The directory of all banks, or the beginning of all keys, without slashes at its ends.
     pub prefix: String,
     /// Whether other members of the cluster are asked when one cannot be reached.
     pub reconnect: bool,
-    /// The end of the keys of times.
-    pub suffix: String,
+    /// The API that is used.
+    pub api: Api,
+}
+
+/// The APIs of etcd. Each has a store of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Api {
+    /// That of Salt's driver `etcd`.
+    V2 {
+        /// The end of the keys of times.
+        suffix: String,
+    },
+    /// That of Salt's driver `etcd3`.
+    V3,
 }
 
 impl std::fmt::Debug for Server {
@@ -32,11 +45,22 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
+    /// Returns the name of the driver.
+    pub(crate) fn driver(&self) -> &'static str {
+        match self.api {
+            Api::V2 { .. } => "etcd",
+            Api::V3 => "etcd3",
+        }
+    }
+
     /// Returns the driver. Nothing is connected yet.
     ///
     /// # Errors
     /// If a file with certificates cannot be used.
     pub fn banks(self) -> Result<Arc<dyn Banks>> {
-        v2::banks(self)
+        match self.api.clone() {
+            Api::V2 { suffix } => v2::banks(self, suffix),
+            Api::V3 => v3::banks(self),
+        }
     }
 }

@@ -20,14 +20,14 @@ const NOT_A_FILE: u32 = 102;
 const DIRECTORY_NOT_EMPTY: u32 = 108;
 
 /// Returns the driver of a server.
-pub(super) fn banks(server: Server) -> Result<Arc<dyn Banks>> {
+pub(super) fn banks(server: Server, suffix: String) -> Result<Arc<dyn Banks>> {
     let mut headers = HeaderMap::new();
     if let Some((user, password)) = &server.login {
         let login = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
         headers.insert(AUTHORIZATION, http::header(&login, "etcd.password")?);
     }
     let cluster = Cluster::new(&server, headers, roster)?;
-    Ok(Arc::new(Etcd { cluster, prefix: server.prefix, suffix: server.suffix }))
+    Ok(Arc::new(Etcd { cluster, prefix: server.prefix, suffix }))
 }
 
 /// Reads the members of a cluster, which are separated by commas.

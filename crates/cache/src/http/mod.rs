@@ -18,7 +18,7 @@ const AT_ONCE: usize = 32;
 /// The maximum length of the answer with a value.
 pub(crate) const VALUE: usize = 8 << 20;
 
-/// The maximum length of the answer with the names in a bank, which includes the values with etcd, and of all values that
+/// The maximum length of the answer with the names in a bank, which includes the values with version 2 of etcd, and of all values that
 /// are read at once.
 pub(crate) const LIST: usize = 256 << 20;
 
@@ -53,6 +53,18 @@ impl Target {
             return Err("must be a name or an address, and nothing else".to_owned());
         }
         Ok(Target { url, trust: Trust::System, identity: None, redirects: 0, proxies: false })
+    }
+
+    /// Returns the same target with TLS, on the same port.
+    ///
+    /// # Errors
+    /// If there is no such address.
+    pub(crate) fn with_tls(self) -> std::result::Result<Self, String> {
+        // The default port of HTTP is no part of a URL, and that of HTTPS is another.
+        let (host, port) =
+            (self.url.host_str().unwrap_or_default(), self.url.port_or_known_default().unwrap_or_default());
+        let url = Target::new("https", host, port)?.url;
+        Ok(Target { url, ..self })
     }
 
     /// Returns the address as it is shown.
@@ -191,6 +203,7 @@ mod tests {
     fn an_address_is_a_scheme_a_host_and_a_port() {
         assert_eq!(Target::new("http", "::1", 8500).unwrap().address(), "http://[::1]:8500");
         assert_eq!(Target::new("https", "consul.example", 443).unwrap().address(), "https://consul.example");
+        assert_eq!(Target::new("http", "::1", 80).unwrap().with_tls().unwrap().address(), "https://[::1]:80");
         for host in ["a/b", "user:secret@a", "a?b", "a#b", "", "a b"] {
             assert!(Target::new("http", host, 1).is_err(), "{host:?}");
         }

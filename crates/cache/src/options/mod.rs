@@ -14,7 +14,7 @@ use crate::redis::Server;
 use crate::{Error, Result};
 
 /// The drivers of Salt that this program does not have.
-const MISSING: [&str; 2] = ["etcd3", "mmap_cache"];
+const MISSING: [&str; 1] = ["mmap_cache"];
 
 /// The values that Salt's cache in memory holds at most by default.
 const MOST_ITEMS: i64 = 1024;
@@ -50,6 +50,7 @@ impl Settings {
             "redis" => Driver::Redis(redis(options, layout)?),
             "consul" => Driver::Consul(consul::read(options)?),
             "etcd" => Driver::Etcd(etcd::read(options)?),
+            "etcd3" => Driver::Etcd(etcd::read_v3(options)?),
             "mysql" => Driver::MySql(mysql::read(options)?),
             name if MISSING.contains(&name) => {
                 return Err(Error::option("cache", format!("the driver {name} is not supported yet; {THERE_ARE}")));
@@ -64,7 +65,7 @@ impl Settings {
     }
 }
 
-const THERE_ARE: &str = "the drivers are localfs, redis, consul, etcd and mysql";
+const THERE_ARE: &str = "the drivers are localfs, redis, consul, etcd, etcd3 and mysql";
 
 fn layout(options: &Map) -> Result<Layout> {
     match whole(options, "cache_layout")? {
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn an_error_names_the_option_and_no_password() {
         assert!(refused(map! { "cache" => "x" }).starts_with("option 'cache': there is no driver \"x\""));
-        assert!(refused(map! { "cache" => "etcd3" }).contains("the driver etcd3 is not supported yet"));
+        assert!(refused(map! { "cache" => "mmap_cache" }).contains("the driver mmap_cache is not supported yet"));
         assert!(refused(map! { "cache_layout" => 2019 }).contains("'cache_layout'"));
         let redis = |name: &str, value: Value| {
             let mut options = map! { "cache" => "redis" };

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use saltern_cache::{Banks, Cache, Error, Part, Place};
-use value::{Map, map};
+use value::{Map, Value, map};
 use wire::MinionId;
+use wire::msgpack::{Packing, pack};
 
 /// Returns the cache of a master with these options.
 pub fn cache(options: Map) -> Cache {
@@ -27,16 +28,28 @@ async fn listed(banks: &dyn Banks, bank: &str) -> Vec<String> {
     names
 }
 
+/// Returns a value as the cache hands it to a driver.
+pub fn packed(value: impl Into<Value>) -> Vec<u8> {
+    pack(&value.into(), Packing::Wire)
+}
+
+/// Reads packed values, as the cache does.
+pub async fn fetched(banks: &dyn Banks, places: &[Place]) -> Vec<Option<Vec<u8>>> {
+    let stored = banks.fetch(places).await.unwrap();
+    stored.into_iter().map(|stored| Some(banks.value(stored?.into()).unwrap().into())).collect()
+}
+
 /// Tests the operations of a driver.
 pub async fn conforms(banks: Arc<dyn Banks>) {
     let (web1, web10) = (Place::new("minions/web1", "data"), Place::new("minions/web10", "data"));
-    banks.store(&web1, b"one".into(), 1_700_000_000).await.unwrap();
-    banks.store(&web10, b"\xff\0ten".into(), 7).await.unwrap();
-    banks.store(&Place::new("minions/web1", "mine"), b"mine".into(), 8).await.unwrap();
-    banks.store(&Place::new("minions/web1/below", "x"), b"y".into(), 9).await.unwrap();
+    let (one, ten, again) = (packed("one"), packed(&b"\xff\0ten"[..]), packed("again"));
+    banks.store(&web1, one.clone(), 1_700_000_000).await.unwrap();
+    banks.store(&web10, ten.clone(), 7).await.unwrap();
+    banks.store(&Place::new("minions/web1", "mine"), packed("mine"), 8).await.unwrap();
+    banks.store(&Place::new("minions/web1/below", "x"), packed("y"), 9).await.unwrap();
     let nothing = Place::new("minions/web2", "data");
-    let found = banks.fetch(&[web10.clone(), nothing.clone(), web1.clone()]).await.unwrap();
-    assert_eq!(found, [Some(b"\xff\0ten".to_vec()), None, Some(b"one".to_vec())]);
+    let found = fetched(&*banks, &[web10.clone(), nothing.clone(), web1.clone()]).await;
+    assert_eq!(found, [Some(ten), None, Some(one)]);
     assert_eq!(banks.fetch(&[]).await.unwrap(), Vec::<Option<Vec<u8>>>::new());
     assert_eq!(banks.updated(&web1).await.unwrap(), Some(1_700_000_000));
     assert_eq!(banks.updated(&nothing).await.unwrap(), None);
@@ -46,13 +59,13 @@ pub async fn conforms(banks: Arc<dyn Banks>) {
     assert_eq!(listed(&*banks, "min").await, Vec::<String>::new());
     assert!(banks.flush(&web10).await.unwrap() && !banks.flush(&web10).await.unwrap());
     assert_eq!(banks.updated(&web10).await.unwrap(), None);
-    banks.store(&web10, b"again".into(), 7).await.unwrap();
+    banks.store(&web10, again.clone(), 7).await.unwrap();
     // A bank takes the banks below it along, and none whose name only begins like it.
     assert!(banks.flush_bank("minions/web1").await.unwrap());
     assert!(!banks.flush_bank("minions/web1").await.unwrap());
     assert_eq!(listed(&*banks, "minions").await, ["web10"]);
     let gone = [web1, Place::new("minions/web1/below", "x"), web10];
-    assert_eq!(banks.fetch(&gone).await.unwrap(), [None, None, Some(b"again".to_vec())]);
+    assert_eq!(fetched(&*banks, &gone).await, [None, None, Some(again)]);
     strange_names(&*banks).await;
 }
 
@@ -61,10 +74,10 @@ async fn strange_names(banks: &dyn Banks) {
     let places =
         ["a b", "50%25", "q?x=1&y", "#1", "grün", "+", "..dots", "a:b;c,d@e"].map(|name| Place::new("odd", name));
     for place in &places {
-        banks.store(place, place.key.clone().into_bytes(), 5).await.unwrap();
+        banks.store(place, packed(place.key.as_str()), 5).await.unwrap();
     }
-    let found = banks.fetch(&places).await.unwrap();
-    assert_eq!(found, places.clone().map(|place| Some(place.key.into_bytes())));
+    let found = fetched(banks, &places).await;
+    assert_eq!(found, places.clone().map(|place| Some(packed(place.key))));
     let mut names = places.map(|place| place.key);
     names.sort();
     assert_eq!(listed(banks, "odd").await, names);

@@ -1,6 +1,6 @@
 //! The driver `etcd` against a real server.
 
-use saltern_cache::etcd::Server;
+use saltern_cache::etcd::{Api, Server};
 use saltern_cache::http::Target;
 
 use crate::conformity::{self, cache, conforms, id, stored};
@@ -15,8 +15,8 @@ async fn the_driver_conforms() {
             target: Target::new("http", "127.0.0.1", port.try_into().unwrap()).unwrap(),
             login: Some(("salt".into(), "secret".into())),
             prefix: prefix.into(),
-            suffix: ".tstamp".into(),
             reconnect: true,
+            api: Api::V2 { suffix: ".tstamp".into() },
         };
         conforms(server.banks().unwrap()).await;
     }

@@ -14,13 +14,17 @@ use crate::servers::http::{Listener, answer};
 const SECRET: &str = "tr0ub4dor";
 
 /// Returns the drivers that speak HTTP, as options for a server on a port.
-fn drivers(port: u16) -> [Map; 2] {
+fn drivers(port: u16) -> [Map; 4] {
     let port = i64::from(port);
     [
         map! { "cache" => "consul", "consul.port" => port, "consul.token" => SECRET },
         map! {
             "cache" => "etcd", "etcd.port" => port, "etcd.username" => "salt", "etcd.password" => SECRET,
         },
+        map! {
+            "cache" => "etcd3", "etcd.port" => port, "etcd.username" => "salt", "etcd.password" => SECRET,
+        },
+        map! { "cache" => "etcd3", "etcd.port" => port },
     ]
 }
 
@@ -109,6 +113,20 @@ fn a_server_that_answers_with_something_else() {
     all_fail(|mut stream| {
         let _ = stream.write_all(b"\x15\x03\x01\0\x02\x02\x46 no HTTP at all \r\n\r\n");
     });
+}
+
+#[test]
+fn a_server_that_repeats_what_it_is_asked() {
+    for status in [200, 400, 404, 412] {
+        all_fail(move |stream| answer(stream, |request| (status, Vec::new(), request.body)));
+        all_fail(move |stream| {
+            answer(stream, |request| {
+                let message = String::from_utf8_lossy(&request.body).into_owned();
+                let body = serde_json::json!({"code": 9, "errorCode": 300, "message": message, "error": message});
+                (status, Vec::new(), body.to_string().into_bytes())
+            });
+        });
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod conformity;
 mod consul;
 mod etcd;
+mod etcd3;
 mod faults;
 mod mysql;
 mod real_salt;

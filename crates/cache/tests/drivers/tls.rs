@@ -51,6 +51,7 @@ impl Files {
         ] {
             std::fs::write(files.path(name), [own.clone(), key].concat()).unwrap();
         }
+        std::fs::write(files.path("own.key"), own_key.ec_key().unwrap().private_key_to_pem().unwrap()).unwrap();
         files
     }
 
@@ -105,6 +106,26 @@ fn certificates_are_checked_on_both_sides() {
         stored(&cache, &id("web1"));
         assert!(cache.grains(&id("web1")).unwrap().is_some());
     }
+}
+
+#[test]
+fn certificates_are_checked_on_both_sides_of_etcd3() {
+    let files = Files::make();
+    let (ca, own, key) = (files.path("ca.pem"), files.path("own.pem"), files.path("own.key"));
+    let Some(etcd) = Etcd::start_with_tls(&ca, &own) else { return };
+    let mut options = etcd.options_v3();
+    options.insert("etcd.protocol", "https");
+    let refused = failure(options.clone());
+    assert!(refused.contains("certificate verify failed"), "{refused}");
+    options.remove("etcd.protocol");
+    options.insert("etcd.ca", text(&ca));
+    let refused = failure(options.clone());
+    assert!(refused.contains(WANTED), "{refused}");
+    options.insert("etcd.client_cert", text(&own));
+    options.insert("etcd.client_key", text(&key));
+    let cache = cache(options);
+    stored(&cache, &id("web1"));
+    assert!(cache.grains(&id("web1")).unwrap().is_some());
 }
 
 #[test]

@@ -1,13 +1,16 @@
-//! An etcd server with the API of version 2.
+//! An etcd server, with the API of version 2 if a test wants it.
 
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value as Json, json};
 use value::{Map, map};
 
-use super::http::get;
+use super::http::{get, post};
 use super::{Process, started};
 
 /// A server on free ports.
@@ -22,10 +25,15 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts a server; `None` if there is no such program.
+    /// Starts a server with the API of version 2; `None` if there is no such program.
     pub fn start() -> Option<Self> {
+        Etcd::start_with(&["--enable-v2=true"])
+    }
+
+    /// Starts a server with options; `None` if there is no such program.
+    pub fn start_with(options: &[&str]) -> Option<Self> {
         let mut etcd = Etcd::new("http");
-        etcd.run(&["--enable-v2=true"]).then_some(etcd)
+        etcd.run(options).then_some(etcd)
     }
 
     /// Starts a server with a certificate and its key in one file, which wants certificates of the same authority.
@@ -96,6 +104,35 @@ impl Etcd {
         }
     }
 
+    /// Calls a method of version 3, with the token of a user if there is one.
+    pub fn call(&self, method: &str, token: &str, request: &Json) -> Json {
+        serde_json::from_str(&post(self.port, &format!("/v3/{method}"), token, &request.to_string())).unwrap()
+    }
+
+    /// Makes the server ask for logins. The user `salt` may use the keys below `/salt_cache`.
+    pub fn want_logins(&self, password: &str) {
+        let key = |text: &str| STANDARD.encode(text);
+        let prefix = json!({"permType": "READWRITE", "key": key("/salt_cache/"), "range_end": key("/salt_cache0")});
+        for (method, request) in [
+            ("auth/user/add", json!({"name": "root", "password": "of root"})),
+            ("auth/role/add", json!({"name": "root"})),
+            ("auth/user/grant", json!({"user": "root", "role": "root"})),
+            ("auth/user/add", json!({"name": "salt", "password": password})),
+            ("auth/role/add", json!({"name": "cache"})),
+            ("auth/role/grant", json!({"name": "cache", "perm": prefix})),
+            ("auth/user/grant", json!({"user": "salt", "role": "cache"})),
+            ("auth/enable", json!({})),
+        ] {
+            self.call(method, "", &request);
+        }
+    }
+
+    /// Logs in as the user that may do everything.
+    pub fn token_of_root(&self) -> String {
+        let answer = self.call("auth/authenticate", "", &json!({"name": "root", "password": "of root"}));
+        answer["token"].as_str().unwrap().to_owned()
+    }
+
     /// Ends the server.
     pub fn stop(&mut self) {
         self.process = None;
@@ -107,5 +144,10 @@ impl Etcd {
             "cache" => "etcd", "etcd.host" => "127.0.0.1", "etcd.port" => i64::from(self.port),
             "etcd.protocol" => self.scheme,
         }
+    }
+
+    /// Returns the options of a master that uses the API of version 3.
+    pub fn options_v3(&self) -> Map {
+        map! { "cache" => "etcd3", "etcd.host" => "127.0.0.1", "etcd.port" => i64::from(self.port) }
     }
 }

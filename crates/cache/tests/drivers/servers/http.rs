@@ -132,3 +132,18 @@ pub fn get(port: u16, path: &str) -> Option<String> {
     stream.read_to_string(&mut answer).ok()?;
     Some(answer)
 }
+
+/// Returns the body of the answer to a request of POST, which must be one of success. An empty authorization is not sent.
+pub fn post(port: u16, path: &str, authorization: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut head = format!("POST {path} HTTP/1.0\r\nContent-Length: {}\r\n", body.len());
+    if !authorization.is_empty() {
+        head += &format!("Authorization: {authorization}\r\n");
+    }
+    write!(stream, "{head}\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{path}: {answer}");
+    body.to_owned()
+}
