@@ -57,7 +57,7 @@ fn hide_within(value: &mut Value) {
         Value::List(items) => items.iter_mut().for_each(hide_within),
         Value::Str(text) => {
             if let Some(shown) = without_login(text) {
-                *text = shown.into();
+                *text = shown;
             }
         }
         _ => {}
