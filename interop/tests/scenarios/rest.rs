@@ -133,7 +133,7 @@ fn log_in(place: SocketAddr, user: &str) -> Result<String> {
 
 /// Starts a master with its salt-api. fred may do everything, wilma ping web1.
 fn start_api(sandbox: &Sandbox, built: MasterBuilder) -> Result<(Master, SocketAddr, Daemon)> {
-    let passwords = password_file(&sandbox.root().join("passwords"), &["fred", "nwilma"], PASSWORD)?;
+    let passwords = password_file(&sandbox.root().join("passwords"), &["fred", "wilma"], PASSWORD)?;
     let address = sandbox.address(&[PORT]);
     let granted = json!({
         "^filename": passwords, "fred": [".*", "@runner", "@wheel"], "wilma": [{"web1": ["test.ping"]}],
