@@ -15,7 +15,7 @@ use super::shown;
 const MOST: usize = 100_000;
 
 /// How many of the latest jobs are looked at for highstates from before the start, and how many such jobs are remembered.
-pub const LOOKED_AT: usize = 500;
+const LOOKED_AT: usize = 500;
 const MOST_EARLIER: usize = 50;
 
 /// The last highstates by minion.
@@ -52,16 +52,10 @@ impl Highstates {
     }
 
     /// Reads the last highstates of minions from the job cache, of whom none has returned one since the master has started.
-    /// `latest` gives the ids of the latest jobs, the latest first.
     ///
     /// # Errors
     /// When the job cache cannot be read.
-    pub fn recall<'a>(
-        &self,
-        ids: impl IntoIterator<Item = &'a MinionId>,
-        jobs: &JobCache,
-        latest: impl FnOnce() -> Vec<Box<str>>,
-    ) -> store::Result<()> {
+    pub fn recall<'a>(&self, ids: impl IntoIterator<Item = &'a MinionId>, jobs: &JobCache) -> store::Result<()> {
         let unknown: Vec<&MinionId> = {
             let all = self.all();
             ids.into_iter().filter(|id| !all.contains_key(id.as_str())).collect()
@@ -72,7 +66,7 @@ impl Highstates {
         let earlier = match self.earlier.get() {
             Some(earlier) => earlier,
             None => {
-                let found = highstates_among(latest(), jobs)?;
+                let found = earlier_highstates(jobs)?;
                 self.earlier.get_or_init(|| found)
             }
         };
@@ -117,15 +111,17 @@ fn make_room(all: &mut HashMap<Box<str>, Highstate>, id: &str) {
     }
 }
 
-/// Returns the jobs that were highstates, in their order.
-fn highstates_among(ids: Vec<Box<str>>, jobs: &JobCache) -> store::Result<Vec<Box<str>>> {
+/// Returns which of the latest jobs were highstates, the latest first.
+fn earlier_highstates(jobs: &JobCache) -> store::Result<Vec<Box<str>>> {
+    let mut ids = jobs.ids()?;
+    ids.sort_unstable_by(|a, b| b.cmp(a));
     let mut found = Vec::new();
-    for jid in ids {
+    for jid in ids.into_iter().take(LOOKED_AT) {
         let Some(mut head) = jobs.head(&jid)? else { continue };
         let arguments = head.remove("arg").unwrap_or_default();
         head.insert("fun_args", arguments);
         if is_highstate(&head) {
-            found.push(jid);
+            found.push(jid.into_boxed_str());
         }
         if found.len() == MOST_EARLIER {
             break;
@@ -219,18 +215,16 @@ mod tests {
         let jobs = JobCache::new(dir.path(), crypto::HashType::Sha256);
         let [web1, web2] = ["web1", "web2"].map(|id| MinionId::new(id).unwrap());
         let ids = ["20261126160511953303", "20261126160511953302", "20261126160511953301", "20261126160511953300"];
-        let mut numbers = 0;
-        for (jid, fun) in ids.iter().zip(["test.ping", "state.highstate", "state.sls", "state.apply"]) {
-            numbers += 1;
+        let jobs_of = ids.iter().zip(["test.ping", "state.highstate", "state.sls", "state.apply"]);
+        for (number, (jid, fun)) in jobs_of.enumerate() {
             jobs.prepare(jid, false).unwrap();
             jobs.save_load(jid, &map! { "jid" => *jid, "fun" => fun, "arg" => list![], "tgt" => "*" }).unwrap();
-            let states: Map = (0..numbers).map(|number| (number.to_string(), map! { "result" => true })).collect();
+            let states: Map = (0..=number).map(|state| (state.to_string(), map! { "result" => true })).collect();
             let returned = JobReturn::from_load(&map! { "return" => states });
             jobs.store_return(jid, &web1, &returned).unwrap();
         }
         let highstates = Highstates::default();
-        let latest = || ids.iter().map(|id| Box::from(*id)).collect();
-        highstates.recall([&web1, &web2], &jobs, latest).unwrap();
+        highstates.recall([&web1, &web2], &jobs).unwrap();
         let last = highstates.of("web1").unwrap();
         assert_eq!((last.get_str("jid"), last.get("total")), (Some(ids[1]), Some(&2.into())));
         assert_eq!(last.get_str("time"), Some("2026-11-26T16:05:11.953302Z"));
@@ -238,7 +232,7 @@ mod tests {
         // What has come since then is newer.
         let data = map! { "fun" => "state.highstate", "fun_args" => list![], "return" => list!["failed"] };
         highstates.note("web1", "20261126170000000000", &data, SystemTime::UNIX_EPOCH);
-        highstates.recall([&web1], &jobs, || panic!("it is known")).unwrap();
+        highstates.recall([&web1], &jobs).unwrap();
         assert_eq!(highstates.of("web1").unwrap().get_str("jid"), Some("20261126170000000000"));
     }
 }

@@ -1,7 +1,7 @@
 //! What the master remembers for questions about its fleet: which jobs there are, how far they were, how highstates ended, and
 //! whose questions are under way.
 
-pub mod highstates;
+mod highstates;
 mod index;
 mod turns;
 

@@ -14,14 +14,13 @@ use super::question::MinionFilter;
 use super::{Refused, granted, page as in_page, shown};
 use crate::Shared;
 use crate::credentials::Caller;
-use crate::fleet_memory::highstates;
 use crate::set_requests::SetRequest;
 
 /// The classes of keys, and how their minions are called. A minion can have a denied key beside another one, and is listed once.
 const CLASSES: [(Bank, &str); 4] =
     [(Bank::Accepted, "accepted"), (Bank::Pending, "pending"), (Bank::Rejected, "rejected"), (Bank::Denied, "denied")];
 
-/// Returns a page of minions, without the masters to which they are connected. The index of jobs must be loaded.
+/// Returns a page of minions, without the masters to which they are connected.
 ///
 /// # Errors
 /// When the target cannot be read, or the keys cannot.
@@ -59,9 +58,7 @@ pub fn page(shared: &Shared, caller: &Caller, filter: &MinionFilter) -> Result<M
     let more = all.len() > filter.limit;
     all.truncate(filter.limit);
     let next = all.last().filter(|_| more).map(|(id, _)| id.to_string());
-    let memory = &shared.fleet_memory;
-    let latest = || memory.index.before(None, highstates::LOOKED_AT);
-    let recalled = memory.highstates.recall(all.iter().map(|(id, _)| *id), &shared.stores.jobs, latest);
+    let recalled = shared.fleet_memory.highstates.recall(all.iter().map(|(id, _)| *id), &shared.stores.jobs);
     recalled.map_err(|error| Refused::unreadable(&error))?;
     let left = shared.publisher.departures();
     let rows = all.into_iter().map(|(id, status)| row(shared, id, status, left.names.get(id.as_str())));

@@ -149,7 +149,6 @@ pub async fn answer(shared: Arc<Shared>, caller: Caller, question: Question) -> 
             blocking(&shared, work).await.map(Value::from)
         }
         Question::Minions(query) => {
-            own.fleet_memory.index.load(&stores).await?;
             // The turn ends with the work: who has gone does not stop it.
             let work = move || {
                 let _turn = turn;
