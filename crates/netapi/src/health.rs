@@ -1,5 +1,6 @@
 //! `/healthz`, `/readyz` and `/metrics`: what supervisors and Prometheus ask, most of it without a login.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,10 +100,26 @@ async fn may_read(api: &Api, head: &Parts) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether a web server on this host has passed the request on: then anybody may have sent it.
+/// Returns whether a web server on this host seems to have passed the request on: then anybody may have sent it.
 fn is_forwarded(headers: &HeaderMap) -> bool {
-    let is_added = |name: &str| matches!(name, "forwarded" | "x-real-ip" | "via") || name.starts_with("x-forwarded-");
-    headers.keys().any(|name| is_added(name.as_str()))
+    // There are very many names for the address of the client.
+    let is_added = |name: &str| {
+        matches!(name, "forwarded" | "via")
+            || name.starts_with("x-forwarded-")
+            || ["-ip", "-for", "-external-address"].iter().any(|end| name.ends_with(end))
+    };
+    headers.keys().any(|name| is_added(name.as_str())) || !names_this_host(text(headers, "host"))
+}
+
+/// Returns whether a client on this host named it so. Whoever asks a web server names that.
+fn names_this_host(host: Option<&str>) -> bool {
+    let Some(host) = host else { return true };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 fn plain(status: StatusCode, kind: &'static str, text: String) -> Response {
@@ -113,4 +130,35 @@ fn plain(status: StatusCode, kind: &'static str, text: String) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderName;
+
+    use super::*;
+
+    #[test]
+    fn who_was_passed_on_is_not_on_this_host() {
+        let forwarded = |name: &'static str, value: &'static str| {
+            let headers = [(HeaderName::from_static(name), HeaderValue::from_static(value))];
+            is_forwarded(&HeaderMap::from_iter(headers))
+        };
+        for name in [
+            "x-forwarded-proto",
+            "x-real-ip",
+            "cf-connecting-ip",
+            "x-original-forwarded-for",
+            "x-envoy-external-address",
+        ] {
+            assert!(forwarded(name, "192.0.2.1"), "{name}");
+        }
+        assert!(!forwarded("accept", "text/plain") && !forwarded("user-agent", "Prometheus/2"));
+        for host in ["localhost:8000", "LOCALHOST", "127.0.0.1:8000", "[::1]:8000", "[::1]"] {
+            assert!(!forwarded("host", host), "{host}");
+        }
+        for host in ["salt.example:8000", "192.0.2.1", "127.0.0.1.example", ""] {
+            assert!(forwarded("host", host), "{host}");
+        }
+    }
 }
