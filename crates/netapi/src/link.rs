@@ -88,6 +88,10 @@ impl Link {
             self.token(&token).await?;
         }
         let attempt = Attempt::of(&load);
+        let mut load = load;
+        if attempt.is_some() {
+            Attempt::name_client(&mut load);
+        }
         let _turn = match &attempt {
             Some(_) => Some(self.logins.turn(logins::client()).await?),
             None => None,

@@ -98,6 +98,17 @@ impl Attempt {
         lanes::login(load).map(|login| Attempt { name: name(login), calls_function })
     }
 
+    /// Names the client in the request, so that the master counts failures by its address. Clients of this host are not told apart.
+    pub fn name_client(load: &mut Map) {
+        let fields = match load.get_str("cmd") {
+            Some("publish") => load.get_mut("kwargs").and_then(Value::as_map_mut),
+            _ => Some(load),
+        };
+        if let Some(fields) = fields.filter(|_| !client().is_loopback()) {
+            fields.insert("client_address", client().to_string());
+        }
+    }
+
     /// Logs the attempt if the master has refused it, with what is needed to find and block its sender.
     pub fn note_refusal(&self, answer: &Value) {
         if let Some(refused) = self.refused(answer) {
@@ -170,6 +181,19 @@ mod tests {
         let call = refused(map! { "cmd" => "wheel" }, "EauthAuthenticationError").unwrap();
         assert_eq!(call, "a call with the login of 'fred' is refused: the login, or its permissions");
         assert!(Attempt::of(&map! { "cmd" => "runner", "token" => "aa" }).is_none());
+    }
+
+    #[tokio::test]
+    async fn the_master_counts_failures_by_the_address_of_the_client() {
+        let named = |address: [u8; 4]| async move {
+            let mut loads = [map! { "cmd" => "mk_token" }, map! { "cmd" => "publish", "kwargs" => map! {} }];
+            CLIENT.scope(address.into(), async { loads.iter_mut().for_each(Attempt::name_client) }).await;
+            let of = |load: &Map| load.get_str("client_address").map(str::to_owned);
+            let [token, publish] = loads;
+            [of(&token), publish.get("kwargs").and_then(Value::as_map).and_then(of)]
+        };
+        assert_eq!(named([192, 0, 2, 1]).await, [Some("192.0.2.1".to_owned()), Some("192.0.2.1".to_owned())]);
+        assert_eq!(named([127, 0, 0, 1]).await, [None, None]);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Attempt {
     backend: Option<Value>,
     username: Option<Value>,
     password: Option<Value>,
+    /// The address of the client for which a program of this host asks.
+    client: Option<IpAddr>,
 }
 
 /// The result of a login.
@@ -91,7 +93,14 @@ impl Attempt {
             return None;
         }
         let [backend, username, password] = ["eauth", "username", "password"].map(|name| fields.remove(name));
-        Some(Attempt { backend, username, password })
+        let client = fields.remove("client_address").and_then(|address| address.as_str()?.parse().ok());
+        Some(Attempt { backend, username, password, client })
+    }
+
+    /// Returns the address that logs in, for a connection from a peer. Only programs of this host, such as salt-api, log in for
+    /// others. Otherwise the clients of salt-api would be one address, and a stranger who guesses there could keep its users out.
+    pub fn address(&self, peer: SocketAddr) -> IpAddr {
+        self.client.filter(|_| peer.ip().is_loopback()).unwrap_or(peer.ip())
     }
 
     /// Returns the result without asking anybody.
@@ -150,8 +159,9 @@ impl Logins {
     /// Decides about a login. Refusals come after a delay.
     pub async fn decide(&self, attempt: Attempt, peer: SocketAddr, rt: &Rt) -> Login {
         let (began, refused) = (Instant::now(), attempt.refused());
-        let told = Told::of(&attempt, peer);
-        let why = match self.check(attempt, peer, rt).await {
+        let address = attempt.address(peer);
+        let told = Told::of(&attempt, address);
+        let why = match self.check(attempt, address, rt).await {
             Ok((user, backend, checked)) => {
                 info!("{told} logged in");
                 self.note_success(began);
@@ -165,7 +175,7 @@ impl Logins {
     }
 
     /// Returns the user, the backend and what it knows about the user, or why the login is refused.
-    async fn check(&self, attempt: Attempt, peer: SocketAddr, rt: &Rt) -> Result<(String, String, Checked), String> {
+    async fn check(&self, attempt: Attempt, address: IpAddr, rt: &Rt) -> Result<(String, String, Checked), String> {
         let deadline = Instant::now() + TIMEOUT;
         let text = |value: Option<Value>, name| match value {
             Some(Value::Str(text)) => Ok(text),
@@ -181,26 +191,26 @@ impl Logins {
         if !is_name(&user) || password.len() > LONGEST_PASSWORD {
             return Err("no user has such a name or password".to_owned());
         }
-        if let Some(reason) = self.limits().refuses(peer.ip(), &user, Instant::now()) {
+        if let Some(reason) = self.limits().refuses(address, &user, Instant::now()) {
             return Err(reason.to_owned());
         }
         let turn = tokio::time::timeout_at(deadline, self.turns.clone().acquire_owned()).await;
         let turn = turn.map_err(|_| "too many logins at once")?.map_err(|_| "the master stops")?;
         // Others that were sent at the same time may have failed while this one waited for its turn.
-        if let Some(reason) = self.limits().refuses(peer.ip(), &user, Instant::now()) {
+        if let Some(reason) = self.limits().refuses(address, &user, Instant::now()) {
             return Err(reason.to_owned());
         }
         let checked = tokio::time::timeout_at(deadline, self.ask(&backend, &user, password, turn, rt)).await;
         let reason = match checked {
             Ok(Ok(Some(checked))) => {
-                self.limits().note_success(peer.ip(), &user, Instant::now());
+                self.limits().note_success(address, &user, Instant::now());
                 return Ok((user, backend, checked));
             }
             Ok(Ok(None)) => "wrong name or password".to_owned(),
             Ok(Err(reason)) => reason,
             Err(_) => format!("no answer within {} seconds", TIMEOUT.as_secs()),
         };
-        self.limits().note_failure(peer.ip(), &user, Instant::now());
+        self.limits().note_failure(address, &user, Instant::now());
         Err(reason)
     }
 
@@ -244,11 +254,11 @@ impl Logins {
 struct Told {
     user: String,
     backend: String,
-    peer: SocketAddr,
+    address: IpAddr,
 }
 
 impl Told {
-    fn of(attempt: &Attempt, peer: SocketAddr) -> Self {
+    fn of(attempt: &Attempt, address: IpAddr) -> Self {
         let brief = |value: &Option<Value>| {
             let text = value.as_ref().and_then(Value::as_str).unwrap_or("UNKNOWN");
             let text = value::escape::brief(text, 60);
@@ -258,13 +268,13 @@ impl Told {
                 false => format!("{text:?}"),
             }
         };
-        Told { user: brief(&attempt.username), backend: brief(&attempt.backend), peer }
+        Told { user: brief(&attempt.username), backend: brief(&attempt.backend), address }
     }
 }
 
 impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "user {} with {} from {}", self.user, self.backend, self.peer.ip())
+        write!(f, "user {} with {} from {}", self.user, self.backend, self.address)
     }
 }
 
@@ -286,6 +296,18 @@ mod tests {
 
     fn peer(address: [u8; 4]) -> SocketAddr {
         (address, 4506).into()
+    }
+
+    #[test]
+    fn programs_of_this_host_log_in_for_their_clients() {
+        let mut fields =
+            map! { "eauth" => "file", "username" => "fred", "password" => "x", "client_address" => "192.0.2.1" };
+        let attempt = Attempt::take("mk_token", &mut fields).unwrap();
+        assert!(fields.is_empty(), "the address goes no further");
+        assert_eq!(attempt.address(peer([127, 0, 0, 1])), IpAddr::from([192, 0, 2, 1]));
+        assert_eq!(attempt.address(peer([192, 0, 2, 7])), IpAddr::from([192, 0, 2, 7]), "others log in for themselves");
+        let own = self::attempt("file", "fred", "x");
+        assert_eq!(own.address(peer([127, 0, 0, 1])), IpAddr::from([127, 0, 0, 1]));
     }
 
     #[test]

@@ -518,7 +518,7 @@ impl Dispatcher {
     fn log_in(self: &Arc<Self>, attempt: Attempt, load: Map, mut ticket: Ticket) {
         let peer = ticket.peer;
         ticket.place = None;
-        let Some(place) = self.shared.logins.place(peer.ip()) else {
+        let Some(place) = self.shared.logins.place(attempt.address(peer)) else {
             self.refusals.note(peer.ip(), None, "too many logins wait");
             let refused = attempt.refused();
             return self.run_step(ticket, |_| self.handle_clear(load, Some(refused), peer));
