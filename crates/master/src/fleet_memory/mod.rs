@@ -3,6 +3,7 @@
 
 mod highstates;
 mod index;
+mod noting;
 mod turns;
 
 use std::sync::Arc;
@@ -15,12 +16,14 @@ use value::{Map, map};
 use highstates::Highstates;
 use index::Index;
 pub use index::Tally;
+use noting::Noting;
 use turns::Turns;
 
 /// What is in memory for the questions.
 #[derive(Default)]
 pub struct FleetMemory {
     pub index: Index,
+    pub noting: Noting,
     pub highstates: Highstates,
     pub turns: Turns,
     pub pages: Pages,

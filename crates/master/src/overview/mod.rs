@@ -37,25 +37,36 @@ const GATHER: Duration = Duration::from_millis(50);
 /// Notes which jobs there are and how far they are, until told to stop.
 pub async fn follow(shared: Arc<Shared>, stop: CancellationToken) {
     let mut events = shared.bus.subscribe_within(Filter::prefixes(["salt/job/", "salt/run/", "salt/wheel/"]), WAITING);
+    let noting = &shared.fleet_memory.noting;
+    let mut requests = noting.requests();
     loop {
         let event = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            event = events.next() => event,
+            _ = requests.changed() => None,
+            event = events.next() => match event {
+                Some(event) => Some(event),
+                None => return,
+            },
         };
-        let Some(event) = event else { return };
+        // Events that come while these are noted are for the next request.
+        let requested = *requests.borrow_and_update();
         if events.take_lost() > 0 {
             // The stores know what was missed.
             shared.fleet_memory.index.forget();
         }
-        note(&shared, &event).await;
+        if let Some(event) = event {
+            note(&shared, &event).await;
+        }
         while let Some(event) = events.try_next() {
             note(&shared, &event).await;
         }
+        noting.done(requested);
         // Waking for each return of a large job costs the master about 6 % more processor time per return.
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
+            _ = requests.changed() => requests.mark_changed(),
             () = tokio::time::sleep(GATHER) => {}
         }
     }
@@ -133,6 +144,7 @@ pub async fn answer(shared: Arc<Shared>, caller: Caller, question: Question) -> 
     };
     match question {
         Question::Jobs(query) => {
+            own.fleet_memory.noting.catch_up().await;
             own.fleet_memory.index.load(&stores).await?;
             blocking(&shared, move || jobs::page(&own, &query)).await.map(Value::from)
         }

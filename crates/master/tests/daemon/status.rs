@@ -143,3 +143,19 @@ async fn an_introduction_that_is_sent_again_from_elsewhere_names_nobody() {
     tokio::time::timeout(Duration::from_secs(20), until(0)).await.expect("the other one was never here");
     master.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_jobs_has_that_of_a_moment_ago() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    master.minion("web1", pki.path()).channel.sign_in().await.unwrap();
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+    let asked = map! { "cmd" => "saltern_status", "of" => "jobs", "user" => user, "key" => master.user_key() };
+    let latest = async || master.ask(asked.clone()).await.traverse("fleet:items:0:jid", ":").cloned();
+    assert_eq!(latest().await, None);
+    for _ in 0..3 {
+        let published = master.publish("*", "test.ping").await;
+        assert_eq!(latest().await.as_ref(), published.traverse("load:jid", ":"));
+    }
+    master.stop().await;
+}
