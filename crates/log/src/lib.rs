@@ -39,7 +39,8 @@ pub use early::{Early, replay};
 use format::Format;
 use level::Granular;
 pub use level::Level;
-use sink::{LogFile, Sink, Syslog};
+pub use sink::LogFile;
+use sink::{Sink, Syslog};
 pub use time::local as local_time;
 use writer::{Line, Output, Writer};
 

@@ -63,7 +63,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A log file that is reopened when another program moves it away, and put aside when it grows too large.
 #[derive(Debug)]
-pub(crate) struct LogFile {
+pub struct LogFile {
     path: PathBuf,
     file: File,
     identity: (u64, u64),
@@ -73,7 +73,10 @@ pub(crate) struct LogFile {
 
 impl LogFile {
     /// Opens a file, making it and its directories as far as they miss; a new file is `0640` and belongs to the user.
-    pub(crate) fn open(path: &Path, max_bytes: u64, backups: u32, user: Option<&str>) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(path: &Path, max_bytes: u64, backups: u32, user: Option<&str>) -> Result<Self, Error> {
         let fail = |source: io::Error| Error::Open { path: path.to_owned(), source };
         let missing = path.parent().filter(|directory| !directory.is_dir());
         if let Some(directory) = missing {
@@ -97,7 +100,11 @@ impl LogFile {
         Ok(LogFile { path: path.to_owned(), file, identity, max_bytes, backups })
     }
 
-    fn write(&mut self, line: &str) -> io::Result<()> {
+    /// Writes a line.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the file was moved away and cannot be opened again.
+    pub fn write(&mut self, line: &str) -> io::Result<()> {
         let text = format!("{line}\n");
         if self.max_bytes > 0 && self.backups > 0 {
             // As Python's handler: rotated before the line that would reach the limit.

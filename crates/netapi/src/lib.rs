@@ -9,6 +9,7 @@
 //! HTTP clients, and `routes` is in between. `console` makes pages for people, who read them in a browser.
 
 mod accept;
+mod access_log;
 mod addresses;
 mod api;
 mod body;
@@ -66,6 +67,9 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Api;
 pub use crate::options::Options;
 
+/// How long the last lines of `log_access_file` may take.
+const LAST_LINES: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Why the program cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -75,6 +79,9 @@ pub enum Error {
     /// Files of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] server::TlsError),
+    /// A file of requests cannot be opened.
+    #[error(transparent)]
+    Log(#[from] logging::Error),
     /// The port is not free.
     #[error("failed to listen on {host}:{port}")]
     Listen {
@@ -102,6 +109,7 @@ pub async fn run(
         tracing::warn!("{warning}");
     }
     let tls = options.tls.as_ref().map(server::acceptor).transpose()?;
+    let (log, writers) = access_log::AccessLog::open(&rt, &options)?;
     if let Some(files) = options.files.as_ref().filter(|files| !files.place.is_dir()) {
         tracing::warn!("rest_cherrypy: the option 'static' names no directory: {}", files.place.display());
     }
@@ -130,8 +138,13 @@ pub async fn run(
     let access = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.clone().follow_access(source)));
     let cleaning = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.clone().clean_sessions()));
     tracing::info!("salt-api listens on {address}");
+    log.started(&format!("{}://{address}", if tls.is_some() { "https" } else { "http" }));
     ready(address);
-    server::serve(listener, tls, routes::router(api), stop).await;
+    server::serve(listener, tls, routes::router(api, log), stop).await;
     drop((following, access, cleaning));
+    for writer in writers {
+        // A connection that does not end must not keep the program.
+        let _ = tokio::time::timeout(LAST_LINES, writer).await;
+    }
     Ok(())
 }

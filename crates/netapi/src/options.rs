@@ -66,6 +66,10 @@ pub struct Options {
     pub files: Option<Directory>,
     /// The page that browsers get (`app`, `app_path`).
     pub app: Option<Page>,
+    /// The file that gets a line for each request (`log_access_file`).
+    pub access_file: Option<PathBuf>,
+    /// The file that gets a line for each request that the program failed to answer (`log_error_file`).
+    pub error_file: Option<PathBuf>,
     /// The icon.
     pub favicon: Option<PathBuf>,
     /// True for the pages of the console.
@@ -94,14 +98,8 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("backlog", "the system decides"),
 ];
 
-/// Options that are refused, and why.
-const REFUSED: [(&str, &str); 2] = [
-    ("log_access_file", "the log of salt-api (api_logfile) has each request at the level info"),
-    ("log_error_file", "the log of salt-api (api_logfile) has the errors"),
-];
-
 /// The options that are obeyed.
-const OBEYED: [&str; 24] = [
+const OBEYED: [&str; 26] = [
     "host",
     "port",
     "ssl_crt",
@@ -114,6 +112,8 @@ const OBEYED: [&str; 24] = [
     "webhook_url",
     "webhook_disable_auth",
     "collect_stats",
+    "log_access_file",
+    "log_error_file",
     "stats_disable_auth",
     "static",
     "static_path",
@@ -197,6 +197,8 @@ impl Options {
             statistics_login: !read.flag("stats_disable_auth", false)?,
             files,
             app,
+            access_file: read.place("log_access_file")?,
+            error_file: read.place("log_error_file")?,
             favicon: read.place("favicon")?,
             // A page needs to know who sees it.
             console: read.flag("console", true)? && read.flag("enable_sessions", true)?,
@@ -213,15 +215,10 @@ impl Options {
 }
 
 fn refuse(section: &Map, warnings: &mut Vec<String>) -> Result<(), Error> {
-    for (name, why) in REFUSED {
-        if section.get(name).is_some_and(Value::truthy) {
-            return Err(Error::Unsupported(name, why));
-        }
-    }
     for name in section.text_keys() {
         if let Some((_, why)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name) {
             warnings.push(format!("rest_cherrypy: the option '{name}' has no effect: {why}"));
-        } else if !OBEYED.contains(&name) && !REFUSED.iter().any(|(known, _)| *known == name) {
+        } else if !OBEYED.contains(&name) {
             warnings.push(format!("rest_cherrypy: the option '{name}' is not known{}", hint(name, &OBEYED)));
         }
     }
@@ -457,8 +454,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_obeyed_is_refused_and_the_rest_is_named() {
-        for (name, _) in REFUSED {
-            assert!(read(map! { name => "/x" }).unwrap_err().to_string().contains(name), "{name}");
+        for name in ["log_access_file", "log_error_file"] {
+            assert!(read(map! { name => "x" }).unwrap_err().to_string().contains(name), "{name}");
             assert!(read(map! { name => "" }).is_ok(), "{name}");
         }
         for (name, wrong) in [

@@ -13,6 +13,7 @@ use axum::routing::any;
 use tower_service::Service;
 
 use crate::accept::{Form, data_form, error_form, prefers_page, reads_gzip};
+use crate::access_log::AccessLog;
 use crate::api::{Api, Caller};
 use crate::cookie::session_cookie;
 use crate::exchange::{Asked, Client, Peer, Reply, Resource, text};
@@ -24,7 +25,7 @@ use crate::origin::{may_log_in, may_use_cookie};
 use crate::{console, handlers, pack, websocket};
 
 /// Returns the router.
-pub fn router(api: Arc<Api>) -> Router {
+pub fn router(api: Arc<Api>, log: AccessLog) -> Router {
     let mut routes = Router::new();
     let options = &api.options;
     let add = |routes: Router<Arc<Api>>, path: &str, resource: Resource| {
@@ -99,11 +100,18 @@ pub fn router(api: Arc<Api>) -> Router {
     // The table of routes is asked after the path has been tidied, which a layer of its own cannot do.
     Router::new().fallback(move |request: Request| {
         let (mut routes, redirect) = (routes.clone(), redirect(&prefix, request.uri()));
+        let (log, received) = (log.clone(), log.receive(&request));
         async move {
-            if let Some(location) = redirect {
-                return moved(location);
+            let response = match redirect {
+                Some(location) => moved(location),
+                None => {
+                    let Ok(response) = routes.call(tidied(request)).await;
+                    response
+                }
+            };
+            if let Some(received) = received {
+                log.answered(&received, &response);
             }
-            let Ok(response) = routes.call(tidied(request)).await;
             response
         }
     })

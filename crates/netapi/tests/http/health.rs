@@ -47,3 +47,31 @@ async fn numbers_are_for_this_host_and_those_who_may_read_them() {
     let running = Running::start_with(map! { "metrics_allow" => list!["127.0.0.1"] }).await;
     assert_eq!(get(&running, "/metrics", forwarded("")).await.status, 200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_in_the_file_of_the_option() {
+    let place = tempfile::tempdir().unwrap();
+    let [access, errors] = ["access", "errors"].map(|name| place.path().join("log").join(name));
+    let named = |path: &std::path::Path| path.display().to_string();
+    let running =
+        Running::start_with(map! { "log_access_file" => named(&access), "log_error_file" => named(&errors) }).await;
+    get(&running, "/jobs?timeout=1", json!({"User-Agent": "an \"agent\""})).await;
+    std::fs::remove_file(running.path("s/publish_pull.ipc")).unwrap();
+    assert_eq!(get(&running, "/readyz", json!({})).await.status, 503);
+    let lines = async |file: &std::path::Path, count: usize| loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if text.lines().count() >= count {
+            return text;
+        }
+        tokio::task::yield_now().await;
+    };
+    let text = lines(&access, 2).await;
+    assert!(text.starts_with("127.0.0.1 - - [") && text.contains(r#"] "GET /jobs HTTP/1.1" 401 "#), "{text}");
+    assert!(text.contains(r#" "" "an \"agent\"""#) && text.contains(r#""GET /readyz HTTP/1.1" 503 "#), "{text}");
+    let text = lines(&errors, 2).await;
+    assert!(
+        text.contains("ENGINE Serving on http://127.0.0.1:") && text.contains("HTTP GET /readyz HTTP/1.1: 503"),
+        "{text}"
+    );
+    drop(running);
+}
