@@ -10,6 +10,7 @@ use client::Ticket;
 use client::gather::{Action, Gather, Return, Timeouts};
 use event::Event;
 use rt::Rt;
+use targeting::TargetType;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use value::{Map, Value, map};
@@ -232,14 +233,15 @@ impl Link {
         // Before the job: a minion may return before the answer arrives.
         let events = self.bus.subscribe().await?;
         let patience = self.patience(&job);
-        let (detached, full) = (job.detached, job.full_return);
+        let (detached, full, closed) =
+            (job.detached, job.full_return, self.syndics.is_none() && names_ids(&job.target_type));
         let Some(ticket) = self.publish(self.request(job, &proof, patience.timeout)).await? else {
             return Ok(Map::new().into());
         };
         if detached {
             return Ok(map! { "jid" => ticket.jid, "minions" => ticket.minions }.into());
         }
-        let gathering = Gathering { link: self, proof, full, events, returns: Map::new(), lost: false };
+        let gathering = Gathering { link: self, proof, full, closed, events, returns: Map::new(), lost: false };
         Ok(gathering.run(ticket, patience).await?.into())
     }
 
@@ -423,6 +425,12 @@ fn in_order(mut map: Map, names: &[&str]) -> Map {
     ordered
 }
 
+/// Returns whether a target means minions by their ids alone. Then nobody else has a return: any minion may send one for any job. With
+/// other targets only minions know whether they are meant, for the master may have old grains of them.
+fn names_ids(target_type: &str) -> bool {
+    TargetType::from_name(target_type).is_ok_and(|kind| !kind.needs_data())
+}
+
 /// Returns what the event of a runner says if there is no such function.
 fn missing(function: &str, event: &Map) -> Option<String> {
     let failed = event.get("success").and_then(Value::as_bool) == Some(false);
@@ -441,6 +449,8 @@ struct Gathering<'a> {
     link: &'a Link,
     proof: Map,
     full: bool,
+    /// True if others than the expected minions cannot be meant.
+    closed: bool,
     events: broadcast::Receiver<Event>,
     returns: Map,
     /// True if the master was away when it should have asked the minions that have not returned.
@@ -455,8 +465,7 @@ impl Gathering<'_> {
     async fn run(mut self, ticket: Ticket, patience: Timeouts) -> Result<Map, Failure> {
         let started = Instant::now();
         let mut gather = Gather::new(&ticket.jid, ticket.minions, patience, Duration::ZERO);
-        if patience.syndics.is_none() {
-            // Any minion may return for any job.
+        if self.closed {
             gather = gather.closed();
         }
         let mut actions = gather.tick(Duration::ZERO);
@@ -546,6 +555,12 @@ mod tests {
         let event = map! { "fun" => 1, "success" => true, "tag" => 2, "jid" => 3, "more" => 4 };
         let ordered = in_order(event, &["fun", "jid", "tag", "user", "success"]);
         assert_eq!(ordered.text_keys().collect::<Vec<_>>(), ["fun", "jid", "tag", "success", "more"]);
+    }
+
+    #[test]
+    fn only_targets_by_id_are_closed() {
+        assert!(["glob", "list", "pcre"].into_iter().all(names_ids));
+        assert!(!["grain", "compound", "pillar", "nodegroup", "ipcidr", "odd"].into_iter().any(names_ids));
     }
 
     #[test]
