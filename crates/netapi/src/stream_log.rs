@@ -49,14 +49,14 @@ pub struct Reader {
 /// Why a reader gets no more events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// It has missed so many events, because it read too slowly.
+    /// The number of events it missed because it read too slowly.
     Behind(u64),
     /// Events are missing: the connection to the master was lost.
     CutOff,
 }
 
 impl StreamLog {
-    /// Creates a log that keeps at most so many unread events and bytes.
+    /// Creates a log with limits on the number and the size in bytes of unread events.
     pub fn new(most_events: usize, most_bytes: usize) -> Arc<Self> {
         Arc::new(StreamLog { state: Mutex::default(), tail: watch::Sender::new(0), most_events, most_bytes })
     }

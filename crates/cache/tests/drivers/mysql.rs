@@ -38,7 +38,7 @@ async fn the_driver_conforms() {
     let Some(mysql) = MySql::start() else { return };
     let before = accepted(&mysql);
     conforms(server(&mysql).banks().unwrap()).await;
-    // One of ours, and those of the administrator.
+    // One connection of the driver, and those of the administrator's client.
     assert!(accepted(&mysql) - before <= 3, "a connection is used for more than one request");
     let port = Server { host: "127.0.0.1".into(), port: mysql.port, socket: None, ..server(&mysql) };
     let before = accepted(&mysql);

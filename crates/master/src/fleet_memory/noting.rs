@@ -8,7 +8,7 @@ use tokio::time::timeout;
 /// The longest that a question waits for events to be noted.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// How often somebody asked for all to be noted, and how many of these requests are done.
+/// Requests to note all pending events: the number sent, and the number of the last one that is complete.
 #[derive(Default)]
 pub struct Noting {
     asked: watch::Sender<u64>,
@@ -36,7 +36,7 @@ impl Noting {
         self.asked.subscribe()
     }
 
-    /// Says that so many requests are done.
+    /// Marks all requests up to this number as complete.
     pub fn done(&self, requests: u64) {
         self.done.send_replace(requests);
     }
