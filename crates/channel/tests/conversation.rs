@@ -27,7 +27,7 @@ use wire::msgpack::Decode;
 #[derive(Default)]
 struct Keys {
     accepted: Mutex<HashMap<MinionId, Arc<PublicKey>>>,
-    accept: bool,
+    accept: AtomicBool,
     /// The disk is full.
     broken: AtomicBool,
 }
@@ -37,7 +37,7 @@ impl KeyBook for Keys {
         if self.broken.load(Ordering::Relaxed) {
             return Err(Undecided);
         }
-        if !self.accept {
+        if !self.accept.load(Ordering::Relaxed) {
             return Ok(AuthOutcome::Pending);
         }
         let key = PublicKey::from_pem(offer.public.as_bytes()).unwrap();
@@ -125,7 +125,7 @@ async fn master_with(settings: server::Settings, key: PrivateKey, accept: bool, 
     let rt = Rt::real();
     let public_text = crypto::clean_key(&key.public().to_pem());
     let identity = Identity { key, public_text, signature: MasterKeySignature::None };
-    let (keys, sessions) = (Arc::new(Keys { accept, ..Keys::default() }), Arc::new(Sessions::default()));
+    let (keys, sessions) = (Arc::new(Keys { accept: accept.into(), ..Keys::default() }), Arc::new(Sessions::default()));
     let server = Arc::new(Server::new(settings, identity, keys.clone(), sessions.clone(), rt.clone()));
     let listen = Listen::at("127.0.0.1:0".parse().unwrap());
     let mut requests: RequestServer = match kind {
@@ -345,6 +345,24 @@ async fn a_lost_session_key_is_replaced_by_signing_in_again() {
     master.keys.accepted.lock().unwrap().clear();
     // Accepted again by this master's rule, so the request succeeds after another sign-in.
     assert!(minion.request(map! { "cmd" => "echo" }, None, Decode::Default).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_refusal_is_remembered_when_the_key_is_accepted_again_at_once() {
+    let pki = tempfile::tempdir().unwrap();
+    let master = master(private_key(), true, transport::Kind::Zeromq).await;
+    let minion = channel(&master, private_key(), pki.path(), transport::Kind::Zeromq);
+    minion.sign_in().await.unwrap();
+    // The key is deleted.
+    master.keys.accept.store(false, Ordering::Relaxed);
+    master.keys.accepted.lock().unwrap().clear();
+    master.sessions.0.lock().unwrap().clear();
+    let refused = minion.request(map! { "cmd" => "echo" }, None, Decode::Default).await;
+    assert!(matches!(refused, Err(Error::NotAccepted)), "{refused:?}");
+    master.keys.accept.store(true, Ordering::Relaxed);
+    minion.request(map! { "cmd" => "echo" }, None, Decode::Default).await.unwrap();
+    // The master has lost the grains of this minion, so its session must begin again.
+    tokio::time::timeout(Duration::from_secs(5), minion.refused()).await.unwrap();
 }
 
 #[tokio::test]

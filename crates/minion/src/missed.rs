@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use channel::client::{Error as ChannelError, MasterChannel};
+use channel::client::MasterChannel;
 use rt::Rt;
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
@@ -111,9 +111,6 @@ pub async fn renew(rt: Rt, link: Arc<Link>, spread: Duration) {
     let old = channel.credentials();
     tokio::time::sleep(SOON + rt.between(Duration::ZERO, spread)).await;
     if let Err(reason) = channel.renew(old.as_ref()).await {
-        if matches!(reason, ChannelError::NotAccepted) && is_current(&link, &channel) {
-            link.unaccepted.notify_one();
-        }
         warn!(master = %link.settings.address, "failed to sign in for the master's new key: {reason}");
     }
 }

@@ -136,7 +136,7 @@ fn held(house: &mut House<'_>) -> Result<()> {
 fn held_over_kills(house: &mut House<'_>) -> Result<()> {
     house.stop_away()?;
     let command = house.count_runs("killed-runs");
-    let slow = format!("{command}; sleep 1");
+    let slow = format!("{command}; sleep 5");
     let mut salt = house.salt("killed.out", &["--hold", "1m", AWAY, "cmd.run", &slow, "python_shell=True"])?;
     until("the minion to be waited for", LONG, || salt.printed().contains("Waiting for 1 minion: away"))
         .with_context(|| salt.printed())?;
@@ -146,13 +146,16 @@ fn held_over_kills(house: &mut House<'_>) -> Result<()> {
     ensure!(house.held_jids()?.len() == 1, "held: {:?}", house.held_jids());
     house.away.launch(house.sandbox)?;
     until("the job to run", LONG, || house.runs("killed-runs") > 0).with_context(|| salt.printed())?;
+    let jid = house.held_jids()?.pop().context("the job is still held: it has not returned")?;
+    // The minion reports the start beside the job, so the job may already run before the master knows of it.
+    let started = json!({AWAY: "started"});
+    until("the start to be reported", LONG, || house.states(&jid).is_ok_and(|states| states == started))?;
     house.away.daemon()?.kill();
     house.away.launch(house.sandbox)?;
     house.master.wait_answering(&[AWAY])?;
     ensure!(house.runs("killed-runs") == 1, "it ran {} times", house.runs("killed-runs"));
-    let jid = house.held_jids()?.pop().context("the job is still held: it has not returned")?;
     // It was begun before the kill, so it must not run again: its progress is unknown.
-    ensure!(house.states(&jid)? == json!({AWAY: "started"}), "{}", house.states(&jid)?);
+    ensure!(house.states(&jid)? == started, "{}", house.states(&jid)?);
     let dropped = house.master.runner(&["saltern.drop", &jid])?;
     ensure!(dropped == true, "dropped: {dropped}");
     let code = salt.wait(LONG)?;

@@ -115,6 +115,8 @@ pub struct MasterChannel {
     gate: Mutex<()>,
     /// The master permits us to wait for a decision about our key.
     may_await: AtomicBool,
+    /// A renewal was refused, because the key is not accepted any more.
+    refused: watch::Sender<bool>,
 }
 
 impl MasterChannel {
@@ -136,6 +138,7 @@ impl MasterChannel {
             previous: std::sync::Mutex::default(),
             gate: Mutex::new(()),
             may_await: AtomicBool::new(false),
+            refused: watch::Sender::new(false),
         }
     }
 
@@ -200,8 +203,19 @@ impl MasterChannel {
         }
         match self.sign_in_now(None).await? {
             SignIn::Accepted(credentials) => Ok(credentials),
-            _ => Err(Error::NotAccepted),
+            _ => {
+                self.refused.send_replace(true);
+                Err(Error::NotAccepted)
+            }
         }
+    }
+
+    /// Waits until the master refuses to renew the credentials of this channel, whichever request needed that. A master
+    /// that does not accept the key any more has deleted what it knew of this minion, even if it accepts the key again a
+    /// moment later.
+    pub async fn refused(&self) {
+        // Fails only without a sender, and `self` is the sender.
+        let _ = self.refused.subscribe().wait_for(|refused| *refused).await;
     }
 
     /// Sends a request and returns the decrypted answer. Adds `id`, nonce, time and token. If the master has new keys,

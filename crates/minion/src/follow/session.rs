@@ -354,7 +354,7 @@ async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Sub
                 Err(error) => return error.into(),
             },
             // The next session waits until it is accepted again.
-            () = link.unaccepted.notified() => return ChannelError::NotAccepted.into(),
+            () = channel.refused() => return ChannelError::NotAccepted.into(),
             () = link.refresh.notified() => {
                 // Beside this loop, which must go on reading jobs.
                 let (inside, link, channel) = (machine.clone(), link.clone(), channel.clone());

@@ -46,8 +46,6 @@ pub struct Link {
     pillar: RwLock<Option<Arc<Map>>>,
     /// Woken when the pillar should be compiled again.
     pub refresh: Notify,
-    /// Woken when the master of the session does not accept the key any more.
-    pub unaccepted: Notify,
     /// The next request for the pillar must not be answered from the master's cache.
     clean: AtomicBool,
     /// Counts the compiled pillars, so that a refresh can be waited for.
@@ -102,7 +100,6 @@ impl Link {
             channel: RwLock::default(),
             pillar: RwLock::default(),
             refresh: Notify::new(),
-            unaccepted: Notify::new(),
             clean: AtomicBool::new(false),
             compiled: watch::Sender::new(0),
         }
