@@ -1,35 +1,33 @@
 //! The minion data cache on a server, shared by a master of Salt and a master of Saltern, or by a set of Saltern's masters.
 
+mod server;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Daemon, Master, Minion, Program, Salt, Sandbox, clients, missing, scenario, until};
+use interop::{Master, Minion, Salt, Sandbox, clients, missing, scenario, until};
 use serde_json::{Value, json};
 
+use server::{ETCD_PORT, Kind};
+
 const PATIENCE: Duration = Duration::from_secs(60);
-const ETCD_PORT: u16 = 2379;
-const ETCD_PEER_PORT: u16 = 2380;
-const REDIS_PORT: u16 = 6379;
 /// The port for other masters of a set.
 const POOL_PORT: u16 = 4520;
 
 /// The minion of Salt's master, and that of Saltern's master.
 const BOTH: [&str; 2] = ["theirs", "ours"];
 
-/// A server with the data of minions.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Etcd,
-    Redis,
-}
-
 #[test]
 fn masters_of_salt_and_of_ours_share_the_data_of_minions_in_etcd() {
     share_the_data_of_minions(Kind::Etcd);
+}
+
+#[test]
+fn masters_of_salt_and_of_ours_share_the_data_of_minions_in_mysql() {
+    share_the_data_of_minions(Kind::Mysql);
 }
 
 #[test]
@@ -120,87 +118,12 @@ fn stored(etcd: Ipv4Addr) -> Result<String> {
     Ok(text)
 }
 
-impl Kind {
-    /// Returns the value of the option `cache`, which is also the name of the Python client.
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Etcd => "etcd",
-            Kind::Redis => "redis",
-        }
-    }
-
-    /// Returns the option that names the server.
-    fn option(self) -> &'static str {
-        match self {
-            Kind::Etcd => "etcd.host",
-            Kind::Redis => "cache.redis.host",
-        }
-    }
-
-    /// Returns the address as our log shows it.
-    fn shown(self, address: Ipv4Addr) -> String {
-        match self {
-            Kind::Etcd => format!("http://{address}:{ETCD_PORT}"),
-            Kind::Redis => format!("{address}:{REDIS_PORT}"),
-        }
-    }
-
-    fn is_missing(self) -> bool {
-        let program = if self == Kind::Etcd { "etcd" } else { "redis-server" };
-        let there = std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()));
-        if !there || clients(self.name()).is_none() {
-            let sentence = format!("{program}, or its Python client, is not installed");
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}; `cargo xtask test` installs both");
-            println!("skipped: {sentence}; with CI=true `cargo xtask test` installs both");
-            return true;
-        }
-        false
-    }
-
-    /// Starts a server at an address of its own.
-    fn start(self, sandbox: &Sandbox) -> Result<(Ipv4Addr, Daemon)> {
-        let folder = sandbox.folder(self.name())?;
-        let captured = folder.join("server.out");
-        let (address, port, server) = match self {
-            Kind::Etcd => {
-                let address = sandbox.address(&[ETCD_PORT, ETCD_PEER_PORT]);
-                let [own, peers] = [ETCD_PORT, ETCD_PEER_PORT].map(|port| format!("http://{address}:{port}"));
-                let etcd = Program::new(sandbox, Path::new("etcd"))
-                    .args([
-                        "--name",
-                        "one",
-                        "--enable-v2",
-                        "--listen-client-urls",
-                        &own,
-                        "--advertise-client-urls",
-                        &own,
-                    ])
-                    .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
-                    .args(["--initial-cluster", &format!("one={peers}")])
-                    .arg_dir("--data-dir", &folder.join("data"));
-                (address, ETCD_PORT, etcd)
-            }
-            Kind::Redis => {
-                let address = sandbox.address(&[REDIS_PORT]);
-                let redis = Program::new(sandbox, Path::new("redis-server"))
-                    .args(["--bind", &address.to_string(), "--port", &REDIS_PORT.to_string(), "--save", ""])
-                    .arg_dir("--dir", &folder);
-                (address, REDIS_PORT, redis)
-            }
-        };
-        let server = server.start(&captured)?;
-        // Neither listens before it can answer.
-        until("the server to listen", PATIENCE, || TcpStream::connect((address, port)).is_ok())?;
-        Ok((address, server))
-    }
-}
-
 /// Starts a master with its pillar. It keeps the data of minions that are not its own.
 fn start_master(salt: &Salt, name: &str, (kind, server): (Kind, Ipv4Addr), sandbox: &Sandbox) -> Result<Master> {
-    let clients = clients(kind.name()).context("checked above")?;
+    let clients = clients(kind.client()).context("checked above")?;
     let master = Master::build(salt, name).env("PYTHONPATH", clients).option("preserve_minion_cache", true);
     let master = master.option("cache", kind.name()).option(kind.option(), server.to_string());
+    let master = kind.login().iter().fold(master, |master, (name, value)| master.option(name, *value));
     let mut master = master.prepare(sandbox)?;
     let pillar = master.root().join("srv/pillar");
     for (file, text) in [("top.sls", "base: {'*': [data]}".to_owned()), ("data.sls", format!("from: {name}\n"))] {
