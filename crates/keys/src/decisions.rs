@@ -9,14 +9,13 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use crate::watch::is_local;
 use crate::{Bank, KeyStore};
 
-/// Watches the directories of accepted and rejected keys, whichever program moves a key there: Saltern's, Salt's, or
-/// `mv`.
+/// Watches the key directories, whichever program moves a key: Saltern's, Salt's, or `mv`.
 #[derive(Debug)]
 pub struct Decisions {
     inotify: Inotify,
 }
 
-/// The keys that were decided about.
+/// The keys that may have been decided about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decided {
     /// The keys of these minions.
@@ -31,14 +30,16 @@ impl Decisions {
     pub fn watch(store: &KeyStore) -> Option<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
         // A file counts when it is whole, so that no half of a key is compared.
-        let flags = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ONLYDIR;
-        // A key that only starts to wait is no decision.
-        for bank in [Bank::Accepted, Bank::Rejected] {
+        let decided = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
+        // Who writes the accepted key before the pending one is removed has decided with the second step. A key that only
+        // starts to wait is no decision.
+        let removed = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
+        for (bank, flags) in [(Bank::Accepted, decided), (Bank::Rejected, decided), (Bank::Pending, removed)] {
             let path = store.bank_path(bank);
             if !is_local(&path) {
                 return None;
             }
-            inotify.add_watch(&path, flags).ok()?;
+            inotify.add_watch(&path, flags | AddWatchFlags::IN_ONLYDIR).ok()?;
         }
         Some(Decisions { inotify })
     }
@@ -98,5 +99,10 @@ mod tests {
         drop(half);
         fs::write(store.bank_path(Bank::Rejected).join("web3"), "key").unwrap();
         assert_eq!(decisions.take(), these(&["web2", "web3"]));
+        fs::write(pending.join("web4"), "key").unwrap();
+        fs::write(accepted.join("web4"), "key").unwrap();
+        assert_eq!(decisions.take(), these(&["web4"]), "it still waits");
+        fs::remove_file(pending.join("web4")).unwrap();
+        assert_eq!(decisions.take(), these(&["web4"]));
     }
 }

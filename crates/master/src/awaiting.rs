@@ -11,7 +11,7 @@ use std::time::Duration;
 use keys::{Decided, Decisions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 use tracing::debug;
 use wire::{MinionId, Network};
 
@@ -46,22 +46,20 @@ struct Table {
 struct Waiter {
     id: MinionId,
     from: Network,
-    /// Dropped to wake the waiter.
-    _wake: oneshot::Sender<()>,
+    wake: Arc<Notify>,
 }
 
 /// A sign-in that waits, until this is dropped.
 pub struct WaitingSignIn {
     table: Arc<Mutex<Table>>,
     number: u64,
-    woken: oneshot::Receiver<()>,
+    woken: Arc<Notify>,
 }
 
 impl WaitingSignIn {
-    /// Waits until the key may have been accepted or rejected.
-    pub async fn decided(&mut self) {
-        // The sender is never used, only dropped.
-        let _ = (&mut self.woken).await;
+    /// Waits until the key may have been accepted or rejected since the last call.
+    pub async fn changed(&self) {
+        self.woken.notified().await;
     }
 }
 
@@ -93,19 +91,21 @@ impl Awaiting {
         if table.waiting.len() >= MOST || of_one() >= MOST_OF_ONE {
             return None;
         }
-        let (wake, woken) = oneshot::channel();
+        let woken = Arc::new(Notify::new());
         let number = table.next;
         table.next += 1;
-        table.waiting.insert(number, Waiter { id: id.clone(), from, _wake: wake });
+        table.waiting.insert(number, Waiter { id: id.clone(), from, wake: woken.clone() });
         let unwatched = !std::mem::replace(&mut table.watched, true);
         Some((WaitingSignIn { table: self.0.clone(), number, woken }, unwatched))
     }
 
     fn wake(&self, decided: &Decided) {
-        lock(&self.0).waiting.retain(|_, waiter| match decided {
-            Decided::These(names) => !names.contains(waiter.id.as_str()),
-            Decided::Any => false,
+        let table = lock(&self.0);
+        let woken = table.waiting.values().filter(|waiter| match decided {
+            Decided::These(names) => names.contains(waiter.id.as_str()),
+            Decided::Any => true,
         });
+        woken.for_each(|waiter| waiter.wake.notify_one());
     }
 
     /// Starts a watch that runs as long as any sign-in waits. Returns false if the directories cannot be watched.
@@ -174,15 +174,16 @@ mod tests {
     #[test]
     fn who_is_decided_about_is_told_and_nobody_else() {
         let awaiting = Awaiting::default();
-        let mut waiting_sign_ins: Vec<WaitingSignIn> =
+        let waiting_sign_ins: Vec<WaitingSignIn> =
             (0..3).map(|number| awaiting.enter(&id(number), from(1)).unwrap().0).collect();
+        let woken = || -> Vec<bool> {
+            waiting_sign_ins.iter().map(|waiting| waiting.changed().now_or_never().is_some()).collect()
+        };
         awaiting.wake(&Decided::These(["web1".to_owned()].into()));
-        let woken: Vec<bool> =
-            waiting_sign_ins.iter_mut().map(|waiting| waiting.decided().now_or_never().is_some()).collect();
-        assert_eq!(woken, [false, true, false]);
+        assert_eq!(woken(), [false, true, false]);
         awaiting.wake(&Decided::Any);
-        assert!(waiting_sign_ins[0].decided().now_or_never().is_some());
-        assert_eq!(awaiting.count(), 0);
+        assert_eq!(woken(), [true, true, true], "a decision takes two steps when the key has two files in between");
+        assert_eq!(awaiting.count(), 3);
     }
 
     #[test]

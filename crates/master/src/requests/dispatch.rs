@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use channel::server::{Opened, Refused, SealedRequest};
 use futures_util::future::BoxFuture;
+use keys::KeyState;
 use logscope::{Peer, Scope};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -455,22 +456,31 @@ impl Dispatcher {
         let small = !reply.is_charged() && pack(&request.load.clone().into(), Packing::Wire).len() <= awaiting::LARGEST;
         let id = request.load.get_str("id").and_then(|id| MinionId::new(id).ok()).filter(|_| small);
         let waiting = id.as_ref().and_then(|id| self.awaiting.register(&self.shared, id, peer.ip().into()));
-        let (Some(id), Some(mut waiting)) = (id, waiting) else { return reply.send(answer) };
-        // It may have been decided about before anybody watched.
-        let decided = !matches!(self.shared.stores.keys.accepted_key(&id), Ok(None));
+        let (Some(id), Some(waiting)) = (id, waiting) else { return reply.send(answer) };
         let dispatcher = self.clone();
         self.spawn(async move {
-            tokio::select! {
-                biased;
-                () = dispatcher.closing.cancelled() => return,
-                () = reply.gone() => return,
-                () = waiting.decided(), if !decided => {}
-                () = std::future::ready(()), if decided => {}
-                () = tokio::time::sleep(time.min(awaiting::LONGEST)) => return reply.send(answer),
+            let over = tokio::time::sleep(time.min(awaiting::LONGEST));
+            tokio::pin!(over);
+            // Looked at before the first wait, too: it may have been decided about before anybody watched.
+            while dispatcher.is_undecided(&id) {
+                tokio::select! {
+                    biased;
+                    () = dispatcher.closing.cancelled() => return,
+                    () = reply.gone() => return,
+                    () = waiting.changed() => {}
+                    () = &mut over => return reply.send(answer),
+                }
             }
             drop(waiting);
             dispatcher.receive(Incoming { envelope: Ok(Envelope::Clear(request)), peer, reply }).await;
         });
+    }
+
+    /// Returns whether a key waits for a decision. One that is gone counts, or a minion would register again at the moment in
+    /// which an operator deletes its key.
+    fn is_undecided(&self, id: &MinionId) -> bool {
+        let found = self.shared.stores.keys.store().find(id);
+        found.is_ok_and(|found| found.is_none_or(|stored| stored.state == KeyState::Pending))
     }
 
     fn open(
