@@ -7,13 +7,18 @@ use anyhow::{Result, ensure};
 use interop::{Output, Program, Salt, Sandbox, scenario};
 
 /// Each step of the demonstration prints one of these.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 11] = [
     "# Both masters command the same minions.",
     "Total states run:     2",
     "=> from the death of the first master to the answers of all minions to the second: ",
     "Waiting for 1 minion: db1",
     "=> from the start of the minion to its answer to the held job: ",
     "=> from the start of the first master to the answers of all minions: ",
+    "linked",
+    "Key for minion far1 accepted.",
+    "hello from the other side\n$ salt-run -c master2",
+    "=> from the start of the first master to the result that it missed: ",
+    "base/motd.sls:",
 ];
 
 /// Ends the demonstration in the middle by a signal to it alone; prints its exit code.

@@ -16,8 +16,14 @@ use nix::unistd::Pid;
 
 /// The addresses of the two masters.
 pub const MASTERS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
-/// The ids of the minions.
+/// The ids of the minions that follow both masters.
 pub const MINIONS: [&str; 3] = ["web1", "web2", "db1"];
+/// The id of the minion that follows the second master only.
+pub const FAR: &str = "far1";
+
+/// The defaults of `publish_port` and `cluster_pool_port`.
+const PUBLISH_PORT: u16 = 4505;
+const POOL_PORT: u16 = 4520;
 
 /// The time a daemon gets to end before it is killed.
 const ENDING: Duration = Duration::from_secs(10);
@@ -30,13 +36,14 @@ pub struct Interrupted;
 /// The timeout of every wait in the demonstration.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two masters and three minions in a separate directory.
+/// Two masters and their minions in a separate directory.
 pub struct Cluster {
     dir: PathBuf,
     keep_dir: bool,
     ports: Ports,
     masters: [Option<Child>; 2],
     minions: [Option<Child>; 3],
+    far: Option<Child>,
     color: bool,
     interrupted: Arc<AtomicBool>,
 }
@@ -45,6 +52,8 @@ pub struct Cluster {
 struct Ports {
     publish: u16,
     ret: u16,
+    /// For the other masters of a set.
+    pool: u16,
 }
 
 impl Cluster {
@@ -55,15 +64,16 @@ impl Cluster {
         fs::create_dir(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
         let ports = free_ports()?;
         let (masters, minions) = ([None, None], [None, None, None]);
-        let cluster = Cluster { dir, keep_dir, ports, masters, minions, color, interrupted };
+        let cluster = Cluster { dir, keep_dir, ports, masters, minions, far: None, color, interrupted };
         // Daemons and commands are found by their names, like after an installation.
         cluster.link_names()?;
         for number in 0..MASTERS.len() {
             cluster.write_master(number)?;
         }
         for id in MINIONS {
-            cluster.write_minion(id)?;
+            cluster.write_minion(id, &MASTERS)?;
         }
+        cluster.write_minion(FAR, &MASTERS[1..])?;
         Ok(cluster)
     }
 
@@ -105,6 +115,32 @@ impl Cluster {
     /// Starts one minion.
     pub fn start_minion(&mut self, number: usize) -> Result<()> {
         self.minions[number] = Some(self.spawn("salt-minion", &self.minion_dir(MINIONS[number]), "minion")?);
+        Ok(())
+    }
+
+    /// Starts the minion that follows the second master only.
+    pub fn start_far_minion(&mut self) -> Result<()> {
+        self.far = Some(self.spawn("salt-minion", &self.minion_dir(FAR), "minion")?);
+        Ok(())
+    }
+
+    /// Makes the masters a set, once each has been restarted. Their common key pair is the proof. Returns the new options.
+    pub fn share(&self) -> Result<String> {
+        let mut options = format!("cluster_id: demo\ncluster_peers: [{}]\n", MASTERS.join(", "));
+        if self.ports.pool != POOL_PORT {
+            options += &format!("cluster_pool_port: {}\n", self.ports.pool);
+        }
+        for number in 0..MASTERS.len() {
+            let folder = self.master_dir(number).join("master.d");
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join("share.conf"), &options)?;
+        }
+        Ok(options)
+    }
+
+    /// Stops a master as `systemctl stop` does.
+    pub fn stop_master(&mut self, number: usize) -> Result<()> {
+        end(&mut [self.masters[number].take().context("this master does not run")?]);
         Ok(())
     }
 
@@ -178,22 +214,9 @@ impl Cluster {
 
     /// Ends the minions first, so that none looks for its masters.
     fn stop_all(&mut self) {
-        let running = self.minions.iter_mut().chain(&mut self.masters).filter_map(Option::take);
-        // Signalled together and then awaited, so that they end at the same time.
-        let mut running: Vec<Child> = running.collect();
-        for child in &running {
-            // A daemon that has ended already needs no signal.
-            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
-        }
-        let end = Instant::now() + ENDING;
-        for child in &mut running {
-            while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            let _ = child.kill();
-            // Collected, or a killed child would stay as a zombie until this program ends.
-            let _ = child.wait();
-        }
+        let minions = self.minions.iter_mut().chain([&mut self.far]);
+        let mut running: Vec<Child> = minions.chain(&mut self.masters).filter_map(Option::take).collect();
+        end(&mut running);
     }
 
     fn link_names(&self) -> Result<()> {
@@ -211,9 +234,10 @@ impl Cluster {
         fs::create_dir_all(dir.join("srv/salt"))?;
         fs::create_dir_all(dir.join("srv/pillar"))?;
         let text = format!(
-            "interface: {}\nroot_dir: {root}\npki_dir: /pki/master\ncachedir: /cache/master\nsock_dir: /run/master\n\
+            "id: master{}\ninterface: {}\nroot_dir: {root}\npki_dir: /pki/master\ncachedir: /cache/master\nsock_dir: /run/master\n\
              pidfile: /run/master.pid\nlog_file: /log/master\nuser: {user}\npublish_port: {}\nret_port: {}\n\
              file_roots:\n  base: [{root}/srv/salt]\npillar_roots:\n  base: [{root}/srv/pillar]\n",
+            number + 1,
             MASTERS[number],
             self.ports.publish,
             self.ports.ret,
@@ -230,14 +254,14 @@ impl Cluster {
         Ok(())
     }
 
-    fn write_minion(&self, id: &str) -> Result<()> {
+    fn write_minion(&self, id: &str, masters: &[&str]) -> Result<()> {
         let dir = self.minion_dir(id);
         fs::create_dir_all(&dir)?;
-        let masters: Vec<String> = MASTERS.iter().map(|host| format!("  - {host}:{}\n", self.ports.ret)).collect();
+        let masters: Vec<String> = masters.iter().map(|host| format!("  - {host}:{}\n", self.ports.ret)).collect();
         let text = format!(
             "id: {id}\nmaster:\n{}root_dir: {root}\npki_dir: /pki/minion\ncachedir: /cache/minion\n\
              sock_dir: /run/minion\npidfile: /run/minion.pid\nlog_file: /log/minion\nuser: {user}\n\
-             acceptance_wait_time: 1\nrecon_max: 1000\n",
+             recon_max: 1000\n",
             masters.concat(),
             root = dir.display(),
             user = user_name(),
@@ -266,6 +290,23 @@ impl Drop for Cluster {
         if let Err(error) = fs::remove_dir_all(&self.dir) {
             eprintln!("saltern demo: failed to remove {}: {error}", self.dir.display());
         }
+    }
+}
+
+/// Ends daemons together, in order, and kills those that take too long.
+fn end(running: &mut [Child]) {
+    for child in running.iter() {
+        // A daemon that has ended already needs no signal.
+        let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+    }
+    let end = Instant::now() + ENDING;
+    for child in running {
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        // Collected, or a killed child would stay as a zombie until this program ends.
+        let _ = child.wait();
     }
 }
 
@@ -305,12 +346,13 @@ fn user_name() -> String {
     user.map_or_else(|| "root".to_owned(), |user| user.name)
 }
 
-/// Finds two ports that are free on both addresses. Salt's own are tried first.
+/// Finds three ports that are free on both addresses. Salt's own are tried first.
 fn free_ports() -> Result<Ports> {
     let free = |port: u16| MASTERS.iter().all(|host| TcpListener::bind((*host, port)).is_ok());
-    (4505..65000)
+    let all = |publish: u16| Ports { publish, ret: publish + 1, pool: publish + POOL_PORT - PUBLISH_PORT };
+    (PUBLISH_PORT..65000)
         .step_by(1000)
-        .find(|port| free(*port) && free(port + 1))
-        .map(|publish| Ports { publish, ret: publish + 1 })
-        .context("found no free pair of ports on 127.0.0.1 and 127.0.0.2")
+        .map(all)
+        .find(|ports| [ports.publish, ports.ret, ports.pool].into_iter().all(free))
+        .context("found no three free ports on 127.0.0.1 and 127.0.0.2")
 }

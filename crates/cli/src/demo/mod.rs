@@ -1,10 +1,12 @@
-//! `saltern demo` — two masters and three minions on this machine, to watch several masters command the same minions.
+//! `saltern demo` — two masters and their minions on this machine, to watch several masters command the same minions, and
+//! share what they know.
 //!
 //! Everything lives in a scratch directory and listens on loopback addresses only. Each step is printed as the
 //! command that a person would type, and its real output.
 
 mod cluster;
 mod screen;
+mod sharing;
 mod steps;
 
 use std::io::ErrorKind;
@@ -25,7 +27,9 @@ Usage: saltern demo [--keep] [--dir DIR]
 
 Starts two masters (127.0.0.1 and 127.0.0.2) and three minions in a scratch directory, accepts their keys on both
 masters, commands the minions from both, applies a highstate, kills one master, shows that the other still commands the
-minions, holds a job for a dead minion, brings both back, and says how long each took. Everything is stopped and removed in the end.
+minions, holds a job for a dead minion, brings both back, and says how long each took. Then the masters share: a key is
+accepted on one, a minion of the other is commanded, its result is read on both, and what differs between them is shown.
+Everything is stopped and removed in the end.
 
 Options:
       --keep     stay up afterwards and print how to talk to the masters; Ctrl-C ends it

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
+use std::process::Output;
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::cluster::{Cluster, MASTERS, MINIONS, tail};
 use super::screen::Screen;
+use super::sharing;
 
 /// Goes through all steps.
 pub fn tell_the_story(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
@@ -19,7 +21,8 @@ pub fn tell_the_story(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
     highstate(cluster, screen)?;
     lose_a_master(cluster, screen)?;
     hold_a_job(cluster, screen)?;
-    bring_it_back(cluster, screen)
+    bring_it_back(cluster, screen)?;
+    sharing::tell_the_story(cluster, screen)
 }
 
 /// Prints how to talk to the masters, and waits for a signal.
@@ -148,7 +151,8 @@ fn bring_it_back(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
     screen.took("from the start of the first master to the answers of all minions", took)
 }
 
-fn wait_for_minions(cluster: &Cluster, number: usize) -> Result<()> {
+/// Waits until all minions answer a master.
+pub fn wait_for_minions(cluster: &Cluster, number: usize) -> Result<()> {
     let config = cluster.master_dir(number);
     let outcome = cluster.wait_for(&format!("all minions to answer {}", MASTERS[number]), || {
         // One second each, so that a minion that is late does not use up the patience.
@@ -160,9 +164,20 @@ fn wait_for_minions(cluster: &Cluster, number: usize) -> Result<()> {
     outcome
 }
 
-fn show(cluster: &Cluster, screen: &Screen, program: &str, config: &Path, args: &[&str]) -> Result<()> {
+/// Prints a command and its output.
+///
+/// # Errors
+/// When the command fails.
+pub fn show(cluster: &Cluster, screen: &Screen, program: &str, config: &Path, args: &[&str]) -> Result<()> {
     screen.typed(program, config, args)?;
-    let output = cluster.run(program, config, args)?;
+    print(cluster, screen, program, &cluster.run(program, config, args)?)
+}
+
+/// Prints what a command printed.
+///
+/// # Errors
+/// When the command has failed.
+pub fn print(cluster: &Cluster, screen: &Screen, program: &str, output: &Output) -> Result<()> {
     screen.text(&String::from_utf8_lossy(&output.stdout))?;
     // If the error output is closed, the text is lost, which does no harm.
     let _ = std::io::stderr().write_all(&output.stderr);
