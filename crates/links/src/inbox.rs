@@ -1,6 +1,6 @@
 //! What waits to be read by the model: reports and messages of all members, bounded for each member and lane.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -30,6 +30,8 @@ struct Waiting {
     turns: u32,
     /// The link of each member that is up: what came over another one is dropped.
     up: HashMap<Node, u64>,
+    /// The members whose `Up` is not read yet.
+    unread_up: HashSet<Node>,
     bytes: HashMap<(Node, Lane), usize>,
     overflowed: Vec<Node>,
     /// With whom a member is linked, if that is not read yet. The report in the queue is only its place.
@@ -45,6 +47,7 @@ impl Inbox {
     pub fn up(&self, node: Node, link: u64) {
         let mut waiting = self.waiting();
         waiting.up.insert(node, link);
+        waiting.unread_up.insert(node);
         waiting.small.push_back(Incoming::Up(node));
         self.filled.notify_one();
     }
@@ -60,7 +63,7 @@ impl Inbox {
         if waiting.linked.remove(&node).is_some() {
             waiting.small.retain(|report| !matches!(report, Incoming::Linked(other, _) if *other == node));
         }
-        if waiting.small.contains(&Incoming::Up(node)) {
+        if waiting.unread_up.remove(&node) {
             // While nobody reads, a link may come and go for ever: of each member one `Down` and one `Up` are kept.
             waiting.small.retain(|report| about(report) != node || matches!(report, Incoming::Down(..)));
         } else {
@@ -130,7 +133,9 @@ impl Inbox {
     fn take(&self) -> Option<Incoming> {
         let mut waiting = self.waiting();
         waiting.turns += 1;
-        let large_first = waiting.turns >= TURNS && !waiting.large.is_empty();
+        // The reader drops messages of a member that is not up.
+        let up_first = waiting.large.front().is_some_and(|report| waiting.unread_up.contains(&about(report)));
+        let large_first = waiting.turns >= TURNS && !waiting.large.is_empty() && !up_first;
         let mut report = match large_first {
             true => waiting.large.pop_front(),
             false => waiting.small.pop_front().or_else(|| waiting.large.pop_front()),
@@ -147,7 +152,10 @@ impl Inbox {
                 self.emptied.notify_waiters();
             }
             Incoming::Overflowed(node) => waiting.overflowed.retain(|other| other != node),
-            _ => {}
+            Incoming::Up(node) => {
+                waiting.unread_up.remove(node);
+            }
+            Incoming::Down(..) => {}
         }
         Some(report)
     }
@@ -210,6 +218,21 @@ mod tests {
             inbox.up(NODE, link);
         });
         assert_eq!(unread(&inbox), [Incoming::Down(NODE, "cut".into()), Incoming::Up(NODE)]);
+    }
+
+    #[tokio::test]
+    async fn the_first_message_of_a_link_is_read_after_its_up() {
+        let inbox = Inbox::default();
+        // Nothing large was read for so long that it goes first.
+        (0..2 * TURNS).for_each(|_| assert_eq!(inbox.take(), None));
+        inbox.up(NODE, 1);
+        inbox.message(NODE, 1, Lane::Bulk, Bytes::from_static(b"compare")).await;
+        let message = |lane, text| Incoming::Message { from: NODE, lane, message: Bytes::from_static(text) };
+        assert_eq!(unread(&inbox), [Incoming::Up(NODE), message(Lane::Bulk, b"compare")]);
+        (0..2 * TURNS).for_each(|_| assert_eq!(inbox.take(), None));
+        inbox.message(NODE, 1, Lane::Talk, Bytes::from_static(b"small")).await;
+        inbox.message(NODE, 1, Lane::Bulk, Bytes::from_static(b"large")).await;
+        assert_eq!(unread(&inbox), [message(Lane::Bulk, b"large"), message(Lane::Talk, b"small")]);
     }
 
     #[tokio::test(start_paused = true)]
