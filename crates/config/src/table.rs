@@ -79,9 +79,9 @@ fn parse(table: &'static str) -> Vec<KnownOption> {
 
 fn parse_line(line: &'static str) -> KnownOption {
     let (name, rest) = line.split_once(' ').unwrap_or((line, "any"));
-    let (types, default) = match rest.trim_start().split_once(' ') {
-        Some((types, default)) => (types, Some(default.trim()).filter(|text| !text.is_empty())),
-        None => (rest.trim(), None),
+    let (types, default) = match rest.trim_ascii_start().split_once(' ') {
+        Some((types, default)) => (types, Some(default.trim_ascii()).filter(|text| !text.is_empty())),
+        None => (rest.trim_ascii(), None),
     };
     KnownOption { name, types: types.split('|').map(parse_type).collect(), default }
 }
