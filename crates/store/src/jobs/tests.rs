@@ -203,3 +203,21 @@ fn jobs_stored_while_the_single_file_was_unusable_are_found() {
     assert!(after.end_time(JID).unwrap().is_some());
     assert_eq!(after.heads().unwrap().len(), 1);
 }
+
+#[test]
+fn a_return_is_stored_once_however_often_the_file_was_written_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = Embedded::open(dir.path()).unwrap();
+    let store = |minion: &str| jobs.store(JID, &id(minion), &returned(1), false).unwrap();
+    let same = Stored::Duplicate { same: true };
+    jobs.prepare(JID, false).unwrap();
+    assert_eq!([store("web1"), store("web1")], [Stored::New, same], "both before the file is written");
+    jobs.flush().unwrap();
+    assert_eq!([store("web1"), store("web2"), store("web2")], [same, Stored::New, same]);
+    // Published once more, as orchestration does: what has returned stays known.
+    jobs.prepare(JID, false).unwrap();
+    assert_eq!([store("web1"), store("web2")], [same, same]);
+    jobs.flush().unwrap();
+    assert_eq!([store("web1"), store("web2"), store("web3")], [same, same, Stored::New]);
+    assert_eq!(jobs.returned(JID).unwrap(), ["web1", "web2", "web3"]);
+}

@@ -34,7 +34,15 @@ pub struct Embedded {
     rows: Rows,
     path: PathBuf,
     /// The rows of the latest jobs, which each return needs.
-    latest: Mutex<HashMap<String, JobRow>>,
+    latest: Mutex<HashMap<String, CachedJob>>,
+}
+
+/// What is known of a job without a look into the database.
+#[derive(Clone, Copy)]
+struct CachedJob {
+    row: JobRow,
+    /// The database has no return of this job as long as this is the [turn](Rows::turn) of the rows: the job was created in it.
+    unreturned_in: Option<u64>,
 }
 
 /// The number of jobs whose rows are cached.
@@ -100,29 +108,32 @@ impl Embedded {
     }
 
     fn job(&self, jid: &str) -> Result<Option<JobRow>> {
-        if let Some(row) = self.latest().get(jid) {
-            return Ok(Some(*row));
+        Ok(self.cached(jid)?.map(|cached| cached.row))
+    }
+
+    fn cached(&self, jid: &str) -> Result<Option<CachedJob>> {
+        if let Some(cached) = self.latest().get(jid) {
+            return Ok(Some(*cached));
         }
-        let row = self.rows.get(&key(b'j', jid))?.as_deref().map(JobRow::read);
-        if let Some(row) = row {
-            self.remember(jid, row);
-        }
-        Ok(row)
+        let Some(row) = self.rows.get(&key(b'j', jid))? else { return Ok(None) };
+        let cached = CachedJob { row: JobRow::read(&row), unreturned_in: None };
+        self.remember(jid, cached);
+        Ok(Some(cached))
     }
 
     /// Caches only rows of the owner, because other processes do not learn what the master removes.
-    fn remember(&self, jid: &str, row: JobRow) {
+    fn remember(&self, jid: &str, cached: CachedJob) {
         if self.rows.is_owner() {
             let mut latest = self.latest();
             if latest.len() >= CACHED_JOBS {
                 // Only a cache: emptying it is simpler than tracking ages, and each miss costs one look-up.
                 latest.clear();
             }
-            latest.insert(jid.to_owned(), row);
+            latest.insert(jid.to_owned(), cached);
         }
     }
 
-    fn latest(&self) -> MutexGuard<'_, HashMap<String, JobRow>> {
+    fn latest(&self) -> MutexGuard<'_, HashMap<String, CachedJob>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,10 +209,14 @@ impl Jobs for Embedded {
             return Err(Error::bad_name("job id", jid));
         }
         // As with the marker file in Salt's layout, a second `prepare` does not lift it.
-        let nocache = nocache || self.job(jid)?.is_some_and(|row| row.nocache);
+        // Before anything is looked up: what goes to the database afterwards ends it.
+        let turn = self.rows.turn();
+        let known = self.cached(jid)?;
+        let nocache = nocache || known.is_some_and(|known| known.row.nocache);
+        let unreturned_in = known.map_or(Some(turn), |known| known.unreturned_in);
         let row = JobRow { created: SystemTime::now(), nocache };
         self.set(key(b'j', jid), row.write())?;
-        self.remember(jid, row);
+        self.remember(jid, CachedJob { row, unreturned_in });
         Ok(())
     }
 
@@ -222,14 +237,13 @@ impl Jobs for Embedded {
     }
 
     fn store(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored> {
-        match self.job(jid)? {
-            None => return Ok(Stored::UnknownJob),
-            Some(JobRow { nocache: true, .. }) => return Ok(Stored::NotKept),
-            Some(_) => {}
+        let Some(CachedJob { row, unreturned_in }) = self.cached(jid)? else { return Ok(Stored::UnknownJob) };
+        if row.nocache {
+            return Ok(Stored::NotKept);
         }
         let content = returned.packed();
         let mark = copy.then(|| (key_of(b'c', jid, id.as_str()), Some(Vec::new())));
-        match self.rows.insert_new(&key_of(b'r', jid, id.as_str()), &content, mark)? {
+        match self.rows.insert_new(&key_of(b'r', jid, id.as_str()), &content, mark, unreturned_in)? {
             None => Ok(Stored::New),
             // Bytes are compared first: a value with NaN in it is not even equal to itself.
             Some(kept) if kept[..] == content[..] => Ok(Stored::Duplicate { same: true }),

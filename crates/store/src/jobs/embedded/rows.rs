@@ -60,6 +60,8 @@ struct Recent {
     /// The changes that are being written to the database, and the number of the last journal that holds them.
     frozen: Arc<Latest>,
     journals: u64,
+    /// How often changes have been taken to be written to the database.
+    turn: u64,
     bytes: usize,
     frozen_bytes: usize,
     /// The part of the journal that a visitor has read.
@@ -130,11 +132,28 @@ impl Rows {
         self.commit(&mut self.journal(), changes)
     }
 
-    /// Sets the value under a key unless there is one, and returns the existing value.
-    pub fn insert_new(&self, key: &[u8], value: &[u8], beside: Option<Change>) -> Result<Option<Arc<[u8]>>> {
+    /// Returns a number that grows when changes are taken to be written to the database. What was stored since is in memory.
+    pub fn turn(&self) -> u64 {
+        self.recent().turn
+    }
+
+    /// Sets the value under a key unless there is one, and returns the existing value. In the turn `unwritten_in` the key is not
+    /// in the database, which need not be asked then.
+    pub fn insert_new(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        beside: Option<Change>,
+        unwritten_in: Option<u64>,
+    ) -> Result<Option<Arc<[u8]>>> {
         self.make_room()?;
+        // With this lock the turn stays.
         let mut writer = self.journal();
-        if let Some(kept) = self.get(key)? {
+        let kept = match unwritten_in == Some(self.turn()) {
+            true => self.recent().get(key).flatten(),
+            false => self.get(key)?,
+        };
+        if let Some(kept) = kept {
             return Ok(Some(kept));
         }
         let changes = beside.into_iter().chain([(key.to_vec(), Some(value.to_vec()))]).collect();
@@ -348,6 +367,7 @@ impl Recent {
     fn freeze(&mut self, journals: u64) {
         self.frozen = Arc::new(std::mem::take(&mut self.fresh));
         (self.journals, self.frozen_bytes) = (journals, self.bytes);
+        self.turn += 1;
     }
 
     fn forget_frozen(&mut self) {
