@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 /// The real releases the project is compared with: the newest of each supported line.
 pub const LINES: [&str; 3] = ["3006.30", "3007.17", "3008.5"];
@@ -70,6 +71,20 @@ impl Salt {
         let (from, to) = (self.program("salt"), bin.join("saltern"));
         std::fs::copy(&from, &to).with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
         link(&to, bin.to_owned())
+    }
+
+    /// Lets the kernel forget the content of our program, so that it reads the file again as on any host that has started since
+    /// the program was installed. It keeps a file that was just written in larger pieces and maps whole pieces, which shows as
+    /// a megabyte more in each daemon.
+    pub fn read_from_disk_again(&self) -> Result<()> {
+        let path = self.program("salt");
+        let forget = || -> std::io::Result<()> {
+            let file = std::fs::File::open(&path)?;
+            // What is not on the disk cannot be forgotten.
+            file.sync_all()?;
+            Ok(posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?)
+        };
+        forget().with_context(|| format!("failed to read {} again", path.display()))
     }
 
     /// Returns the Python that can import this Salt; for Saltern that of the newest installed Salt.
