@@ -8,7 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -37,7 +38,10 @@ guarded:
 ";
 
 /// The traced programs: a small call, a call of states, the daemons, commands.
-const PROGRAMS: [&str; 6] = ["ping", "call", "minion", "master", "salt", "key"];
+const PROGRAMS: [&str; 7] = ["ping", "call", "minion", "master", "salt", "key", "api"];
+
+/// What logs in at the traced salt-api.
+const SECRET: &str = "only-for-this-run";
 
 const UNSTRIPPED: &str = "profile.release.strip=\"none\"";
 
@@ -113,16 +117,17 @@ fn functions(text: &str) -> impl Iterator<Item = String> {
     lines.filter_map(|line| Some(line.split_once(") ")?.1.split('\'').next()?.to_owned()))
 }
 
-/// A master with a minion and a small state tree.
+/// A master with a minion, salt-api and a small state tree.
 struct Training {
     work: PathBuf,
+    api_port: u16,
 }
 
 impl Training {
     fn new(work: &Path) -> Result<Self, Failure> {
         let user = Step::new("id").arg("-un").output().unwrap_or_default();
         // Free ports, because a real master may run on this machine.
-        let (publish, requests) = (free_port()?, free_port()?);
+        let (publish, requests, api_port) = (free_port()?, free_port()?, free_port()?);
         let root = work.display();
         let tree = work.join("states");
         fs::create_dir_all(&tree).map_err(|error| failed("make", &tree, &error))?;
@@ -133,13 +138,18 @@ impl Training {
         write(tree.join("plain"), "n: {{ n | default('none') }}\n".into())?;
         write(
             work.join("master"),
-            format!("{common}interface: 127.0.0.1\npublish_port: {publish}\nret_port: {requests}\nauto_accept: True\n"),
+            format!(
+                "{common}interface: 127.0.0.1\npublish_port: {publish}\nret_port: {requests}\nauto_accept: True\n\
+                 sharedsecret: {SECRET}\nexternal_auth: {{sharedsecret: {{trainer: ['.*']}}}}\n\
+                 netapi_enable_clients: [local]\n\
+                 rest_cherrypy: {{host: 127.0.0.1, port: {api_port}, disable_ssl: True}}\n"
+            ),
         )?;
         write(
             work.join("minion"),
             format!("{common}id: trained\nmaster: 127.0.0.1\npublish_port: {publish}\nmaster_port: {requests}\n"),
         )?;
-        Ok(Training { work: work.to_owned() })
+        Ok(Training { work: work.to_owned(), api_port })
     }
 
     /// Runs the daemons and `salt-call` under callgrind.
@@ -164,7 +174,42 @@ impl Training {
             self.salt(args).ok_or_else(|| Failure::new(format!("{function} failed under callgrind")))?;
         }
         self.watched("salt", "salt").args(["-t", "60", "*", "test.ping"]).run()?;
-        self.watched("key", "salt-key").arg("-L").run()
+        self.watched("key", "salt-key").arg("-L").run()?;
+        daemons.0.push(self.watched("api", "salt-api").background(&self.work.join("api.log"))?);
+        self.use_api()
+    }
+
+    /// Logs in at salt-api, and runs a command.
+    fn use_api(&self) -> Result<(), Failure> {
+        let login = format!("username=trainer&password={SECRET}&eauth=sharedsecret");
+        let asked = Instant::now();
+        let answer = loop {
+            match self.post("/login", "", &login) {
+                Ok(answer) => break answer,
+                Err(_) if asked.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(100)),
+                Err(error) => return Err(Failure::new(format!("salt-api did not answer under callgrind: {error}"))),
+            }
+        };
+        let token = answer.split_once("\"token\": \"").and_then(|(_, rest)| rest.split_once('"'));
+        let Some((token, _)) = token else { return Err(Failure::new(format!("no login at salt-api: {answer}"))) };
+        let answer = self.post("/", token, "client=local&tgt=*&fun=test.ping&timeout=60").unwrap_or_default();
+        match answer.contains("\"trained\": true") {
+            true => Ok(()),
+            false => Err(Failure::new(format!("no command through salt-api: {answer}"))),
+        }
+    }
+
+    fn post(&self, path: &str, token: &str, form: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.api_port))?;
+        write!(
+            stream,
+            "POST {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAccept: application/json\r\nX-Auth-Token: {token}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+            form.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     /// A command under callgrind.
