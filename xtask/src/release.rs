@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -67,8 +68,11 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     // Traces of an earlier build name functions that may be gone.
     let _ = fs::remove_dir_all(&work);
     Training::new(&work)?.run()?;
-    let order = work.join("order.txt");
-    fs::write(&order, in_order(&used(&work)?).join("\n")).map_err(|error| failed("write", &order, &error))?;
+    let names = in_order(&used(&work)?).join("\n");
+    // Named by its content: cargo links again when the flags change, and does not look into the file.
+    let order =
+        work.join(format!("order-{:016x}.txt", BuildHasherDefault::<DefaultHasher>::default().hash_one(&names)));
+    fs::write(&order, names).map_err(|error| failed("write", &order, &error))?;
     let order = format!("link-arg=-Wl,--symbol-ordering-file={}", order.display());
     let mut flags =
         vec!["-C", &order, "-C", "link-arg=-Wl,--no-warn-symbol-ordering", "-C", "link-arg=-Wl,--strip-all"];
