@@ -34,6 +34,31 @@ async fn pending_saltern_minion_hears_at_once_that_its_key_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_sign_in_is_answered_once_the_pending_key_is_gone() {
+    let (pki, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let master = Master::start(Map::new()).await;
+    let mut events = master.events().await;
+    let (minion, other) = (master.minion_of_ours("web1", pki.path()), master.minion_of_ours("web2", other.path()));
+    assert!(matches!(minion.channel.sign_in().await, Ok(SignIn::Pending)));
+    event(&mut events, "salt/auth").await;
+    let accepting = async {
+        // It has asked by now.
+        event(&mut events, "salt/auth").await;
+        let pending = master.path("pki/minions_pre/web1");
+        std::fs::copy(&pending, master.path("pki/minions/web1")).unwrap();
+        // The master has time to answer between the two steps.
+        for _ in 0..5 {
+            assert!(matches!(other.channel.sign_in().await, Ok(SignIn::Pending)));
+        }
+        std::fs::remove_file(&pending).unwrap();
+    };
+    let told = async { tokio::join!(minion.channel.await_key(ACCEPTANCE), accepting).0 };
+    let told = tokio::time::timeout(ACCEPTANCE / 4, told).await.expect("it was told");
+    assert!(matches!(told, Ok(SignIn::Accepted(_))));
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_disk_makes_a_minion_try_again_and_is_named_in_the_log() {
     logged::keep();
     let pki = tempfile::tempdir().unwrap();
