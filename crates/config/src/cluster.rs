@@ -69,6 +69,10 @@ pub enum ClusterRole {
 pub struct Secret(String);
 
 impl Secret {
+    pub(crate) fn new(text: String) -> Self {
+        Secret(text)
+    }
+
     /// Returns the text.
     pub fn expose(&self) -> &str {
         &self.0

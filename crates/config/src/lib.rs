@@ -8,6 +8,7 @@
 //! A known option of a wrong type is an error with file and line. Unknown options are kept silently. Oddities are lines in
 //! `warnings`, because the log is not open yet.
 
+pub mod bus;
 mod bus_ports;
 mod check;
 mod cluster;

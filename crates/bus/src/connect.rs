@@ -1,0 +1,219 @@
+//! The connection to the servers of the bus.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use config::bus::{Bus, BusLogin, CREDENTIALS};
+
+/// The shortest pause before a server is tried again.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// How often the server is asked whether it is there. A link of members is found dead earlier, by their own beats.
+const PING: Duration = Duration::from_secs(10);
+
+/// How long a server may take to let this master in.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The maximum length of a file with a seed or a JWT, in bytes.
+const MOST_FILE: u64 = 64 * 1024;
+
+/// What becomes of the connection to the servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BusState {
+    /// A server has let this master in.
+    Connected,
+    /// The connection is lost, and servers are tried until one answers.
+    Disconnected,
+    /// Nobody has taken messages fast enough, and some are lost.
+    Slow,
+    /// A server, or the attempt to reach one, says what is wrong.
+    Trouble(String),
+}
+
+/// An error: a file that `cluster_bus_credentials` names cannot be used, or what stands in it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The file cannot be read.
+    #[error("option '{CREDENTIALS}': failed to read {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file says something else than is needed. What stands there is not shown.
+    #[error("option '{CREDENTIALS}': {path} has no {what}")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The seed is wrong. It is not shown.
+    #[error("option '{CREDENTIALS}': 'nkey' is neither the seed of a user nor a file")]
+    Seed,
+    /// The client refuses the settings.
+    #[error("option 'cluster_bus': {0}")]
+    Client(String),
+}
+
+/// Connects to the servers of the bus, and returns at once: servers are tried until one answers, with pauses from 0.1 to 2 s, and
+/// again whenever the connection is lost. `notify` is called with each change, from a task of the client; it must not wait.
+///
+/// # Errors
+/// When a file that the options name cannot be used. A server that cannot be reached is no error.
+pub async fn connect(options: &Bus, notify: impl Fn(BusState) + Send + Sync + 'static) -> Result<Client, ConnectError> {
+    let client = ConnectOptions::new()
+        .name("saltern")
+        .retry_on_initial_connect()
+        .max_reconnects(None)
+        .reconnect_delay_callback(pause)
+        .connection_timeout(PATIENCE)
+        .ping_interval(PING)
+        // Nobody needs to hear what he says himself.
+        .no_echo()
+        .event_callback(move |event| {
+            if let Some(state) = state(event) {
+                notify(state);
+            }
+            std::future::ready(())
+        });
+    let client = with_tls(with_login(client, &options.login).await?, options).await?;
+    let servers: Result<Vec<ServerAddr>, io::Error> =
+        options.servers.iter().map(|server| server.to_string().parse()).collect();
+    let servers = servers.map_err(|error| ConnectError::Client(error.to_string()))?;
+    client.connect(servers).await.map_err(|error| ConnectError::Client(error.to_string()))
+}
+
+/// Returns the pause before an attempt. The first follows at once.
+fn pause(attempt: usize) -> Duration {
+    match attempt {
+        0 | 1 => Duration::ZERO,
+        _ => (SHORTEST * (1 << (attempt - 2).min(5))).min(LONGEST),
+    }
+}
+
+fn state(event: Event) -> Option<BusState> {
+    Some(match event {
+        Event::Connected => BusState::Connected,
+        Event::Disconnected | Event::Closed => BusState::Disconnected,
+        Event::SlowConsumer(_) => BusState::Slow,
+        Event::ServerError(error) => BusState::Trouble(error.to_string()),
+        Event::ClientError(error) => BusState::Trouble(error.to_string()),
+        // The server says that it will close the connection, which is told when it does.
+        Event::LameDuckMode | Event::Draining => return None,
+    })
+}
+
+async fn with_login(client: ConnectOptions, login: &BusLogin) -> Result<ConnectOptions, ConnectError> {
+    Ok(match login {
+        BusLogin::None => client,
+        BusLogin::Password { user, password } => client.user_and_password(user.clone(), password.expose().to_owned()),
+        BusLogin::Token(token) => client.token(token.expose().to_owned()),
+        BusLogin::Seed(seed) => with_seed(client, seed.expose()).ok_or(ConnectError::Seed)?,
+        BusLogin::SeedFile(path) => {
+            let text = read(path).await?;
+            let seed = text.lines().map(str::trim).find(|line| line.starts_with("SU"));
+            let missing = || ConnectError::Content { path: path.clone(), what: "seed of a user" };
+            seed.and_then(|seed| with_seed(client, seed)).ok_or_else(missing)?
+        }
+        BusLogin::Creds(path) => {
+            let text = read(path).await?;
+            let missing = |_| ConnectError::Content { path: path.clone(), what: "JWT with a seed" };
+            client.credentials(&text).map_err(missing)?
+        }
+    })
+}
+
+/// Adds a seed, if it is one: the client would find out only when a server asks.
+fn with_seed(client: ConnectOptions, seed: &str) -> Option<ConnectOptions> {
+    nkeys::KeyPair::from_seed(seed).ok()?;
+    Some(client.nkey(seed.to_owned()))
+}
+
+async fn with_tls(mut client: ConnectOptions, options: &Bus) -> Result<ConnectOptions, ConnectError> {
+    if let Some(ca) = &options.ca {
+        pem(ca, "-----BEGIN CERTIFICATE-----", "certificate").await?;
+        client = client.add_root_certificates(ca.clone());
+    }
+    if let Some((cert, key)) = &options.cert {
+        pem(cert, "-----BEGIN CERTIFICATE-----", "certificate").await?;
+        pem(key, "PRIVATE KEY-----", "private key").await?;
+        client = client.add_client_certificate(cert.clone(), key.clone());
+    }
+    Ok(client)
+}
+
+/// Checks that a file has what it should have: the client would try for ever.
+async fn pem(path: &Path, mark: &str, what: &'static str) -> Result<(), ConnectError> {
+    match read(path).await?.contains(mark) {
+        true => Ok(()),
+        false => Err(ConnectError::Content { path: path.to_owned(), what }),
+    }
+}
+
+async fn read(path: &Path) -> Result<String, ConnectError> {
+    let failed = |source| ConnectError::File { path: path.to_owned(), source };
+    let len = tokio::fs::metadata(path).await.map_err(failed)?.len();
+    if len > MOST_FILE {
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long")));
+    }
+    tokio::fs::read_to_string(path).await.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{Value, map};
+
+    use super::*;
+
+    fn options(credentials: impl Into<Value>) -> Bus {
+        Bus::read(&"nats://127.0.0.1:1".into(), &credentials.into()).unwrap().unwrap()
+    }
+
+    async fn refused(credentials: impl Into<Value>) -> String {
+        connect(&options(credentials), |_| {}).await.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn pauses_grow_from_a_tenth_of_a_second_to_two() {
+        let pauses: Vec<u128> = (1..9).map(|attempt| pause(attempt).as_millis()).collect();
+        assert_eq!(pauses, [0, 100, 200, 400, 800, 1_600, 2_000, 2_000]);
+        assert_eq!(pause(usize::MAX), LONGEST);
+    }
+
+    #[tokio::test]
+    async fn files_are_looked_at_before_a_server_is_and_their_content_is_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let missing = refused(map! { "creds" => "/nowhere/x.creds" }).await;
+        assert_eq!(missing, "option 'cluster_bus_credentials': failed to read /nowhere/x.creds");
+        let (creds, seed) = (file("a.creds", "hunter2"), file("a.nk", "hunter2"));
+        assert!(refused(map! { "creds" => creds }).await.ends_with("a.creds has no JWT with a seed"));
+        assert!(refused(map! { "nkey" => seed }).await.ends_with("a.nk has no seed of a user"));
+        assert!(
+            refused(map! { "nkey" => "SUhunter2" }).await.ends_with("'nkey' is neither the seed of a user nor a file")
+        );
+        let ca = file("ca.pem", "hunter2");
+        assert!(refused(map! { "ca" => ca }).await.ends_with("ca.pem has no certificate"));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_no_error_and_is_told() {
+        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+        let client = connect(&options(Value::Null), move |state| _ = told.send(state)).await.unwrap();
+        let state = tells.recv().await.unwrap();
+        assert!(matches!(&state, BusState::Trouble(text) if !text.is_empty()), "{state:?}");
+        drop(client);
+    }
+}
