@@ -1,0 +1,159 @@
+//! The store of leases in JetStream, as a key-value bucket of which only compare-and-set is used.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::context::{Context, ContextBuilder, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{
+    Config, DeleteMessageErrorKind, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType,
+};
+use async_nats::jetstream::{self, ErrorCode};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tokio::time::timeout;
+
+use crate::bucket::{Bucket, BucketError, OpenError, Opened, Stored};
+use crate::names;
+use crate::objects::{self, TIMEOUT};
+
+/// A store of leases in JetStream.
+pub struct JetStreamBucket {
+    context: Context,
+    /// The name of the bucket.
+    name: String,
+    lease_time: Duration,
+}
+
+impl JetStreamBucket {
+    /// Creates the store of a set, whose name is written as in subjects. `lease_time` is the option `cluster_lease_time`, which all its
+    /// masters must share.
+    pub fn new(client: Client, set: &str, lease_time: Duration) -> JetStreamBucket {
+        JetStreamBucket { context: context(client), name: names::bucket(set), lease_time }
+    }
+
+    fn stream(&self) -> String {
+        format!("KV_{}", self.name)
+    }
+
+    fn subject(&self, name: &str) -> String {
+        format!("$KV.{}.{}", self.name, names::part(name))
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            name: self.stream(),
+            subjects: vec![format!("$KV.{}.>", self.name)],
+            description: Some("Who does what a set of Saltern masters does once".to_owned()),
+            storage: StorageType::File,
+            retention: RetentionPolicy::Limits,
+            max_messages_per_subject: 1,
+            max_age: self.lease_time,
+            discard: DiscardPolicy::New,
+            allow_direct: false,
+            allow_rollup: false,
+            deny_delete: false,
+            ..Config::default()
+        }
+    }
+}
+
+/// Returns what requests to JetStream are made with.
+pub(crate) fn context(client: Client) -> Context {
+    ContextBuilder::new().timeout(TIMEOUT).ack_timeout(TIMEOUT).build(client)
+}
+
+impl Bucket for JetStreamBucket {
+    fn open(&self) -> BoxFuture<'_, Result<Opened, OpenError>> {
+        async {
+            let info = objects::open(&self.context, self.config()).await?;
+            let found = info.config.max_age;
+            if found != self.lease_time {
+                return Err(OpenError::Settings(format!(
+                    "the JetStream bucket {} was made with a lease time of {} s, and the option cluster_lease_time of this master is \
+                     {} s. Give all masters the same, or stop them all and remove the bucket: nats kv del {}",
+                    self.name,
+                    found.as_secs_f64(),
+                    self.lease_time.as_secs_f64(),
+                    self.name
+                )));
+            }
+            Ok(Opened { replicas: info.config.num_replicas, unused: info.state.last_sequence == 0 })
+        }
+        .boxed()
+    }
+
+    fn publish<'a>(&'a self, name: &'a str, expected: u64, value: Bytes) -> BoxFuture<'a, Result<u64, BucketError>> {
+        async move {
+            let message = PublishMessage::build().payload(value).expected_last_subject_sequence(expected);
+            let message = message.expected_stream(self.stream());
+            let published = async {
+                let acknowledged = self.context.send_publish(self.subject(name), message).await?;
+                acknowledged.await
+            };
+            match timeout(TIMEOUT, published).await {
+                Ok(Ok(acknowledged)) => Ok(acknowledged.sequence),
+                Ok(Err(error)) => Err(match error.kind() {
+                    PublishErrorKind::WrongLastSequence => BucketError::OtherSequence,
+                    // Nobody listens there: the bucket is gone, or has no leader at the moment.
+                    PublishErrorKind::StreamNotFound => BucketError::Gone(error.to_string()),
+                    // What exactly became of it is not said.
+                    _ => BucketError::NoAnswer(error.to_string()),
+                }),
+                Err(_) => Err(silent()),
+            }
+        }
+        .boxed()
+    }
+
+    fn last<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Stored>, BucketError>> {
+        async move {
+            let subject = self.subject(name);
+            let asked = async {
+                let stream = self.context.get_stream_no_info(self.stream()).await;
+                let stream = stream.map_err(|error| BucketError::Refused(error.to_string()))?;
+                // The leader of the stream answers this. A direct get would be answered by any replica, which may be behind.
+                match stream.get_last_raw_message_by_subject(&subject).await {
+                    Ok(found) => Ok(Some(Stored { sequence: found.sequence, value: found.payload })),
+                    Err(error) => match error.kind() {
+                        LastRawMessageErrorKind::NoMessageFound => Ok(None),
+                        LastRawMessageErrorKind::JetStream(refused) => Err(refusal(&refused)),
+                        _ => Err(BucketError::NoAnswer(error.to_string())),
+                    },
+                }
+            };
+            timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(silent()))
+        }
+        .boxed()
+    }
+
+    fn delete(&self, sequence: u64) -> BoxFuture<'_, Result<(), BucketError>> {
+        async move {
+            let asked = async {
+                let stream = self.context.get_stream_no_info(self.stream()).await;
+                let stream = stream.map_err(|error| BucketError::Refused(error.to_string()))?;
+                match stream.delete_message(sequence).await {
+                    Ok(_) => Ok(()),
+                    Err(error) => match error.kind() {
+                        DeleteMessageErrorKind::JetStream(refused) => Err(refusal(&refused)),
+                        _ => Err(BucketError::NoAnswer(error.to_string())),
+                    },
+                }
+            };
+            timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(silent()))
+        }
+        .boxed()
+    }
+}
+
+fn refusal(error: &jetstream::Error) -> BucketError {
+    match error.error_code() {
+        ErrorCode::STREAM_NOT_FOUND => BucketError::Gone(error.to_string()),
+        _ => BucketError::NoAnswer(error.to_string()),
+    }
+}
+
+fn silent() -> BucketError {
+    BucketError::NoAnswer(format!("JetStream has not answered within {} s", TIMEOUT.as_secs()))
+}

@@ -1,0 +1,184 @@
+//! Single steps of a lease.
+
+use super::*;
+use crate::memory::MemoryStore;
+
+const T: u64 = 6_000;
+const WISH: u64 = 1;
+const AGAIN: u64 = 2;
+const ME: Who = Who { node: [1; 8], boot: 7 };
+const OTHER: Who = Who { node: [2; 8], boot: 7 };
+
+fn lease(who: Who) -> Lease {
+    Lease::new(who, LeaseTimes::new(T), 1)
+}
+
+fn silent() -> BucketError {
+    BucketError::NoAnswer("no answer".to_owned())
+}
+
+/// Carries out the request that is due; the answer arrives after a time, if at all.
+fn step(lease: &mut Lease, store: &mut MemoryStore, now: u64, answered: bool) -> Request {
+    let request = lease.next(now).expect("something is due");
+    let answer = match &request {
+        Request::Publish { expected, value } => Answer::Published(store.publish("a", *expected, value.clone(), now)),
+        Request::Last => Answer::Last(Ok(store.last("a", now))),
+        Request::Delete { sequence } => {
+            store.delete(*sequence, now);
+            Answer::Deleted(Ok(()))
+        }
+    };
+    let lost = match &request {
+        Request::Publish { .. } => Answer::Published(Err(silent())),
+        Request::Last => Answer::Last(Err(silent())),
+        Request::Delete { .. } => Answer::Deleted(Err(silent())),
+    };
+    lease.answer(if answered { answer } else { lost }, now);
+    request
+}
+
+#[test]
+fn a_lease_is_held_from_before_its_request_to_a_tenth_before_it_expires_there() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    assert_eq!((one.next(0), one.due(), one.is_idle()), (None, None, true));
+    one.want(WISH, 100);
+    let Some(Request::Publish { expected: 0, value }) = one.next(100) else { panic!("it is free") };
+    assert_eq!((one.next(100), one.held(100)), (None, None), "nothing else is asked meanwhile");
+    let sequence = store.publish("a", 0, value, 1_000);
+    one.answer(Answer::Published(sequence), 1_500);
+    assert_eq!(one.held(1_500), Some(Grant { fence: 1, until: 5_500 }));
+    assert_eq!((one.held(5_499).is_some(), one.held(5_500)), (true, None));
+    assert_eq!(one.due(), Some(2_100));
+}
+
+#[test]
+fn a_renewal_keeps_the_fence_and_a_lapse_does_not() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    assert!(matches!(step(&mut one, &mut store, 2_000, true), Request::Publish { expected: 1, .. }));
+    assert_eq!(one.held(2_000), Some(Grant { fence: 1, until: 7_400 }));
+    assert_eq!(one.held(7_500), None);
+    assert!(matches!(step(&mut one, &mut store, 7_500, true), Request::Publish { expected: 2, .. }));
+    assert_eq!(one.held(7_500).map(|grant| grant.fence), Some(3), "somebody may have seen that it was lost");
+}
+
+#[test]
+fn a_lease_of_another_one_is_tried_again_until_it_expires() {
+    let (mut one, mut other, mut store) = (lease(ME), lease(OTHER), MemoryStore::new(T));
+    other.want(WISH, 0);
+    step(&mut other, &mut store, 0, true);
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    assert_eq!(step(&mut one, &mut store, 0, true), Request::Last);
+    assert_eq!((one.held(0), one.holder(0)), (None, Some(Holder { node: OTHER.node, seen: 0 })));
+    let mut now = 0;
+    while one.held(now).is_none() {
+        now = one.due().unwrap();
+        step(&mut one, &mut store, now, true);
+    }
+    assert!((T..T + 2_000).contains(&now), "{now}");
+    assert_eq!(one.held(now).map(|grant| grant.fence), Some(2));
+    assert_eq!(one.holder(now).map(|holder| holder.node), Some(ME.node));
+}
+
+#[test]
+fn a_lease_that_is_given_back_is_free_at_once() {
+    let (mut one, mut other, mut store) = (lease(ME), lease(OTHER), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    one.release(10);
+    assert_eq!(one.held(10), None);
+    assert_eq!(step(&mut one, &mut store, 10, true), Request::Delete { sequence: 1 });
+    assert!(one.is_idle());
+    other.want(WISH, 11);
+    step(&mut other, &mut store, 11, true);
+    assert!(other.held(11).is_some());
+}
+
+#[test]
+fn an_answer_that_is_lost_is_looked_up() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, false);
+    assert_eq!(one.held(0), None);
+    let at = one.due().unwrap();
+    assert_eq!(step(&mut one, &mut store, at, false), Request::Last);
+    let at = one.due().unwrap();
+    assert_eq!(step(&mut one, &mut store, at, true), Request::Last);
+    assert_eq!(one.held(at), Some(Grant { fence: 1, until: 5_400 }), "from when it was sent");
+    // A renewal that was stored, and nobody said so.
+    step(&mut one, &mut store, 2_000, false);
+    assert_eq!(one.held(2_000), Some(Grant { fence: 1, until: 5_400 }));
+    let at = one.due().unwrap();
+    step(&mut one, &mut store, at, true);
+    assert_eq!(one.held(at), Some(Grant { fence: 1, until: 7_400 }));
+}
+
+#[test]
+fn what_was_given_back_is_never_held_again_although_it_is_still_stored() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    one.release(10);
+    let Some(Request::Delete { sequence: 1 }) = one.next(10) else { panic!("it is given back") };
+    one.answer(Answer::Deleted(Err(silent())), 20);
+    one.want(AGAIN, 30);
+    let at = one.due().unwrap();
+    step(&mut one, &mut store, at, true);
+    assert_eq!(step(&mut one, &mut store, at, true), Request::Last);
+    assert_eq!(one.held(at), None, "whoever removes it late would let others in");
+    assert_eq!(step(&mut one, &mut store, at, true), Request::Delete { sequence: 1 });
+    step(&mut one, &mut store, at, true);
+    assert_eq!(one.held(at).map(|grant| grant.fence), Some(2));
+}
+
+#[test]
+fn a_renewal_under_way_when_the_lease_is_given_back_is_removed() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    let Some(Request::Publish { expected, value }) = one.next(2_000) else { panic!("it is renewed") };
+    one.release(2_001);
+    one.want(AGAIN, 2_002);
+    let stored = store.publish("a", expected, value, 2_003);
+    one.answer(Answer::Published(stored), 2_004);
+    assert_eq!(one.held(2_004), None);
+    assert_eq!(step(&mut one, &mut store, 2_004, true), Request::Delete { sequence: 2 });
+    step(&mut one, &mut store, 2_005, true);
+    assert_eq!(one.held(2_005).map(|grant| grant.fence), Some(3));
+}
+
+#[test]
+fn who_has_given_back_does_not_ask_a_store_for_ever_that_is_away() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, false);
+    one.release(10);
+    let at = one.due().unwrap();
+    step(&mut one, &mut store, at, false);
+    assert!(one.is_idle());
+    assert_eq!(one.due(), None);
+}
+
+#[test]
+fn an_entry_that_is_no_token_is_waited_for_like_any_other() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    store.publish("a", 0, Bytes::from_static(b"\xff garbage"), 0).unwrap();
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    step(&mut one, &mut store, 0, true);
+    assert_eq!((one.held(0), one.holder(0)), (None, None));
+    assert!(one.due().unwrap() > 0);
+}
+
+#[test]
+fn a_store_that_was_emptied_takes_the_lease_away() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    store = MemoryStore::new(T);
+    step(&mut one, &mut store, 2_000, true);
+    assert_eq!(step(&mut one, &mut store, 2_000, true), Request::Last);
+    assert_eq!(one.held(2_000), None);
+}

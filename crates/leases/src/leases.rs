@@ -1,0 +1,334 @@
+//! The leases of a process: asks the store what [`Lease`] wants asked, and tells what is held.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::bucket::{Bucket, BucketError, OpenError};
+use crate::lease::{Answer, Holder, Lease, LeaseTimes, Request};
+use crate::token::Who;
+
+/// How many requests are under way at once.
+const MOST_ASKED: usize = 64;
+
+/// How many requests in a row may stay without an answer before it is said that nobody answers.
+const SILENCE: u32 = 2;
+
+/// How long to wait before a store is opened again that could not be.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How the store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It was not opened yet.
+    Opening,
+    /// It is new, and is not used before every lease has expired that an earlier one may have granted.
+    New,
+    /// It answers; this many servers keep a copy.
+    Sound(usize),
+    /// Nobody answers, or not enough servers of those that keep it are there.
+    NoAnswer(String),
+    /// It cannot be used as it is.
+    Unusable(String),
+}
+
+/// What has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The lease is held from now on.
+    Taken {
+        /// The lease.
+        name: Box<str>,
+        /// Higher than the fences of earlier holders.
+        fence: u64,
+    },
+    /// The lease is not held any more.
+    Lost {
+        /// The lease.
+        name: Box<str>,
+    },
+    /// The store is not as it was.
+    Health(Health),
+}
+
+/// The leases of a process. Clones are the same leases.
+#[derive(Clone)]
+pub struct Leases(Arc<Inner>);
+
+struct Inner {
+    who: Who,
+    times: LeaseTimes,
+    started: Instant,
+    state: Mutex<State>,
+    /// There may be something to ask.
+    wake: Notify,
+    /// There may be something to tell.
+    changed: Notify,
+    /// An answer has come.
+    settled: Notify,
+}
+
+struct State {
+    leases: BTreeMap<Box<str>, Lease>,
+    /// The fences that were told.
+    told: BTreeMap<Box<str>, u64>,
+    health: Health,
+    told_health: Health,
+    unanswered: u32,
+    replicas: usize,
+    /// The number of the next wish.
+    wish: u64,
+    seed: u64,
+}
+
+impl Leases {
+    /// Creates the leases of a process, which holds none. [`Leases::run`] takes them. `seed` decides how long it waits before it tries
+    /// again.
+    pub fn new(who: Who, lease_time: Duration, seed: u64) -> Leases {
+        let state = State {
+            leases: BTreeMap::new(),
+            told: BTreeMap::new(),
+            health: Health::Opening,
+            told_health: Health::Opening,
+            unanswered: 0,
+            replicas: 0,
+            wish: 0,
+            seed,
+        };
+        Leases(Arc::new(Inner {
+            who,
+            times: LeaseTimes::new(lease_time.as_millis() as u64),
+            started: Instant::now(),
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            changed: Notify::new(),
+            settled: Notify::new(),
+        }))
+    }
+
+    /// Tries to take a lease from now on, and to keep it.
+    pub fn want(&self, name: &str) {
+        let now = self.now();
+        let mut state = self.lock();
+        let State { leases, wish, seed, .. } = &mut *state;
+        *wish += 1;
+        let own = seed.wrapping_add(wish.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let lease = leases.entry(name.into()).or_insert_with(|| Lease::new(self.0.who, self.0.times, own));
+        lease.want(*wish, now);
+        drop(state);
+        self.0.wake.notify_one();
+    }
+
+    /// Gives a lease back, or stops trying to take it.
+    pub fn release(&self, name: &str) {
+        let now = self.now();
+        if let Some(lease) = self.lock().leases.get_mut(name) {
+            lease.release(now);
+        }
+        self.0.wake.notify_one();
+        self.0.changed.notify_one();
+    }
+
+    /// Returns the fence and the end of the hold, if this process holds the lease.
+    pub fn held(&self, name: &str) -> Option<(u64, Instant)> {
+        let grant = self.lock().leases.get(name)?.held(self.now())?;
+        Some((grant.fence, self.at(grant.until)))
+    }
+
+    /// Returns who holds a lease that this process wants, as far as it has read.
+    pub fn holder(&self, name: &str) -> Option<Holder> {
+        self.lock().leases.get(name)?.holder(self.now())
+    }
+
+    /// Returns how the store is.
+    pub fn health(&self) -> Health {
+        self.lock().health.clone()
+    }
+
+    /// Waits until something has changed that was not told yet.
+    pub async fn changed(&self) -> Vec<Change> {
+        loop {
+            let changes = self.untold();
+            if !changes.is_empty() {
+                return changes;
+            }
+            self.0.changed.notified().await;
+        }
+    }
+
+    /// Gives all leases back, and waits until the store has heard of it. It may never do so: whoever waits needs a bound.
+    pub async fn stop(&self) {
+        let now = self.now();
+        self.lock().leases.values_mut().for_each(|lease| lease.release(now));
+        self.0.wake.notify_one();
+        self.0.changed.notify_one();
+        while !self.lock().leases.values().all(Lease::is_idle) {
+            self.0.settled.notified().await;
+        }
+    }
+
+    /// Opens the store, and takes and keeps what is wanted. Never ends.
+    pub async fn run(&self, bucket: &dyn Bucket) {
+        loop {
+            match bucket.open().await {
+                Ok(opened) => {
+                    if opened.unused {
+                        self.set_health(Health::New);
+                        sleep(Duration::from_millis(self.0.times.lease())).await;
+                    }
+                    self.lock().replicas = opened.replicas;
+                    self.set_health(Health::Sound(opened.replicas));
+                    self.serve(bucket).await;
+                }
+                Err(OpenError::NoAnswer(reason)) => self.set_health(Health::NoAnswer(reason)),
+                Err(OpenError::Absent(reason) | OpenError::Settings(reason)) => {
+                    self.set_health(Health::Unusable(reason));
+                }
+            }
+            self.wait_to_open().await;
+        }
+    }
+
+    /// Waits before the store is opened again, and tells what is lost meanwhile.
+    async fn wait_to_open(&self) {
+        let again = Instant::now() + AGAIN;
+        while let Some(end) = self.next_end().filter(|end| *end < again) {
+            sleep_until(end).await;
+            self.0.changed.notify_one();
+        }
+        sleep_until(again).await;
+    }
+
+    /// Asks and takes answers until the store is gone.
+    async fn serve(&self, bucket: &dyn Bucket) {
+        let (mut asked, mut is_gone) = (FuturesUnordered::new(), false);
+        loop {
+            if !is_gone {
+                self.ask(bucket, &mut asked);
+            } else if asked.is_empty() {
+                return;
+            }
+            let due = self.next_due(asked.len());
+            tokio::select! {
+                Some((name, answer)) = asked.next(), if !asked.is_empty() => is_gone |= self.take(&name, answer),
+                () = sleep_until(due), if !is_gone => {}
+                () = self.0.wake.notified(), if !is_gone => {}
+            }
+            self.0.changed.notify_one();
+            self.0.settled.notify_one();
+        }
+    }
+
+    fn ask<'a>(&self, bucket: &'a dyn Bucket, asked: &mut FuturesUnordered<BoxFuture<'a, (Box<str>, Answer)>>) {
+        let mut state = self.lock();
+        state.leases.retain(|_, lease| !lease.is_idle());
+        for (name, lease) in &mut state.leases {
+            if asked.len() >= MOST_ASKED {
+                break;
+            }
+            // Read anew for each: what is counted from it must not begin late, and may begin early.
+            if let Some(request) = lease.next(self.now()) {
+                asked.push(Box::pin(carry_out(bucket, name.clone(), request)));
+            }
+        }
+    }
+
+    /// Takes an answer. Returns whether the store is gone.
+    fn take(&self, name: &str, answer: Answer) -> bool {
+        let error = match &answer {
+            Answer::Published(Err(error)) | Answer::Last(Err(error)) | Answer::Deleted(Err(error)) => {
+                Some(error.clone())
+            }
+            _ => None,
+        };
+        let now = self.now();
+        let mut state = self.lock();
+        if let Some(lease) = state.leases.get_mut(name) {
+            lease.answer(answer, now);
+        }
+        state.unanswered = if matches!(error, Some(BucketError::NoAnswer(_))) { state.unanswered + 1 } else { 0 };
+        match error {
+            Some(BucketError::NoAnswer(reason)) if state.unanswered >= SILENCE => {
+                state.health = Health::NoAnswer(reason)
+            }
+            Some(BucketError::NoAnswer(_)) => {}
+            Some(BucketError::Refused(reason)) => state.health = Health::Unusable(reason),
+            Some(BucketError::Gone(_)) => return true,
+            Some(BucketError::OtherSequence) | None => state.health = Health::Sound(state.replicas),
+        }
+        false
+    }
+
+    /// Returns when something is due: a request, or the end of a hold that is to be told.
+    fn next_due(&self, asked: usize) -> Instant {
+        let due = self.lock().leases.values().filter_map(Lease::due).min().filter(|_| asked < MOST_ASKED);
+        let far = Instant::now() + Duration::from_secs(3_600);
+        due.map(|due| self.at(due)).into_iter().chain(self.next_end()).fold(far, Instant::min)
+    }
+
+    /// Returns when the next hold ends that was told.
+    fn next_end(&self) -> Option<Instant> {
+        let now = self.now();
+        let state = self.lock();
+        let until = state.leases.values().filter_map(|lease| lease.held(now)).map(|grant| grant.until).min();
+        until.map(|until| self.at(until))
+    }
+
+    fn untold(&self) -> Vec<Change> {
+        let now = self.now();
+        let mut state = self.lock();
+        let State { leases, told, health, told_health, .. } = &mut *state;
+        let held = |name: &str| leases.get(name).and_then(|lease| lease.held(now)).map(|grant| grant.fence);
+        let lost: Vec<Box<str>> =
+            told.extract_if(.., |name, fence| held(name) != Some(*fence)).map(|(name, _)| name).collect();
+        let mut changes: Vec<Change> = lost.into_iter().map(|name| Change::Lost { name }).collect();
+        for name in leases.keys() {
+            if let Some(fence) = held(name)
+                && !told.contains_key(name)
+            {
+                told.insert(name.clone(), fence);
+                changes.push(Change::Taken { name: name.clone(), fence });
+            }
+        }
+        if health != told_health {
+            told_health.clone_from(health);
+            changes.push(Change::Health(health.clone()));
+        }
+        changes
+    }
+
+    fn set_health(&self, health: Health) {
+        self.lock().health = health;
+        self.0.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        self.0.started.elapsed().as_millis() as u64
+    }
+
+    fn at(&self, time: u64) -> Instant {
+        self.0.started + Duration::from_millis(time)
+    }
+}
+
+async fn carry_out(bucket: &dyn Bucket, name: Box<str>, request: Request) -> (Box<str>, Answer) {
+    let answer = match request {
+        Request::Publish { expected, value } => Answer::Published(bucket.publish(&name, expected, value).await),
+        Request::Last => Answer::Last(bucket.last(&name).await),
+        Request::Delete { sequence } => Answer::Deleted(bucket.delete(sequence).await),
+    };
+    (name, answer)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Several processes over one store in memory, in time that does not pass by itself.
+
+use super::*;
+use crate::memory::{Faults, MemoryBucket};
+
+const T: Duration = Duration::from_secs(6);
+
+struct Process {
+    leases: Leases,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn process(place: u8, bucket: &MemoryBucket) -> Process {
+    let leases = Leases::new(Who { node: [place; 8], boot: 1 }, T, u64::from(place));
+    let (own, bucket) = (leases.clone(), bucket.clone());
+    let task = tokio::spawn(async move { own.run(&bucket).await });
+    Process { leases, task }
+}
+
+async fn taken(leases: &Leases) -> u64 {
+    loop {
+        for change in leases.changed().await {
+            if let Change::Taken { fence, .. } = change {
+                return fence;
+            }
+        }
+    }
+}
+
+async fn lost(leases: &Leases) {
+    while !leases.changed().await.iter().any(|change| matches!(change, Change::Lost { .. })) {}
+}
+
+async fn health(leases: &Leases, wanted: impl Fn(&Health) -> bool) {
+    while !wanted(&leases.health()) {
+        leases.changed().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_never_used_is_used_after_a_lease_time() {
+    let bucket = MemoryBucket::new(T, 1);
+    let one = process(1, &bucket);
+    let began = Instant::now();
+    one.leases.want("a");
+    health(&one.leases, |health| *health == Health::New).await;
+    assert_eq!(taken(&one.leases).await, 1);
+    assert!(began.elapsed() >= T, "an earlier store may have granted it");
+    let two = process(2, &bucket);
+    let began = Instant::now();
+    two.leases.want("b");
+    taken(&two.leases).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "the first one has waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_one_follows_who_died_and_who_gave_back() {
+    let bucket = MemoryBucket::new(T, 1);
+    let [one, two] = [1, 2].map(|place| process(place, &bucket));
+    one.leases.want("a");
+    taken(&one.leases).await;
+    two.leases.want("a");
+    one.task.abort();
+    let died = Instant::now();
+    let fence = taken(&two.leases).await;
+    assert!(fence > 1 && died.elapsed() < T + Duration::from_secs(3));
+    assert_eq!(one.leases.held("a"), None);
+    let three = process(3, &bucket);
+    three.leases.want("a");
+    while three.leases.holder("a").is_none_or(|holder| holder.node != [2; 8]) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    two.leases.stop().await;
+    let gone = Instant::now();
+    taken(&three.leases).await;
+    assert!(gone.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_nobody_holds_anything_and_all_goes_on_later() {
+    let bucket = MemoryBucket::new(T, 1);
+    let [one, two] = [1, 2].map(|place| process(place, &bucket));
+    one.leases.want("a");
+    two.leases.want("a");
+    tokio::select! { _ = taken(&one.leases) => {}, _ = taken(&two.leases) => {} }
+    bucket.set_faults(Faults { no_quorum: true, ..Faults::default() });
+    tokio::select! { () = lost(&one.leases) => {}, () = lost(&two.leases) => {} }
+    health(&one.leases, |health| matches!(health, Health::NoAnswer(_))).await;
+    health(&two.leases, |health| matches!(health, Health::NoAnswer(_))).await;
+    assert_eq!((one.leases.held("a"), two.leases.held("a")), (None, None));
+    bucket.set_faults(Faults::default());
+    tokio::select! { _ = taken(&one.leases) => {}, _ = taken(&two.leases) => {} }
+    health(&one.leases, |health| matches!(health, Health::Sound(1))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_leases_with_lost_answers_have_one_holder_each() {
+    let bucket = MemoryBucket::new(T, 9);
+    bucket.set_faults(Faults { lost_answers: 50, late: 50, delay: Duration::from_millis(50), ..Faults::default() });
+    let all: Vec<Process> = (1..4).map(|place| process(place, &bucket)).collect();
+    let names: Vec<String> = (0..200).map(|number| format!("duty {number}")).collect();
+    all.iter().for_each(|process| names.iter().for_each(|name| process.leases.want(name)));
+    let mut held = 0;
+    for _ in 0..600 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for name in &names {
+            let holders = all.iter().filter(|process| process.leases.held(name).is_some()).count();
+            assert!(holders <= 1, "{name}");
+            held += holders;
+        }
+    }
+    assert!(held > 600 * 200 / 2, "{held}");
+}

@@ -1,0 +1,19 @@
+//! What JetStream does for a set of masters: it grants leases by compare-and-set.
+//!
+//! [`Lease`] decides about one lease, without I/O; [`Bucket`] is the store that it needs, in JetStream or in memory; [`Leases`] keeps
+//! the leases of a process. Nothing but leases depends on the store.
+
+mod bucket;
+mod jetstream;
+mod lease;
+mod leases;
+pub mod memory;
+mod names;
+mod objects;
+mod token;
+
+pub use bucket::{Bucket, BucketError, OpenError, Opened, Stored};
+pub use jetstream::JetStreamBucket;
+pub use lease::{Answer, Grant, Holder, Lease, LeaseTimes, Request};
+pub use leases::{Change, Health, Leases};
+pub use token::{Token, Who};

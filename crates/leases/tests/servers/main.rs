@@ -1,0 +1,172 @@
+//! Leases in the JetStream of real servers. Skipped where none is installed.
+
+mod server;
+
+use std::time::Duration;
+
+use saltern_leases::{Bucket, BucketError, Change, Health, JetStreamBucket, Leases, OpenError, Who};
+use server::{Servers, program};
+use tokio::time::{Instant, timeout};
+
+const T: Duration = Duration::from_secs(6);
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Process {
+    leases: Leases,
+    task: tokio::task::JoinHandle<()>,
+}
+
+async fn process(place: u8, servers: &Servers, lease_time: Duration) -> Process {
+    let leases = Leases::new(Who { node: [place; 8], boot: 1 }, lease_time, u64::from(place));
+    let bucket = JetStreamBucket::new(servers.client().await, "a_b", lease_time);
+    let own = leases.clone();
+    let task = tokio::spawn(async move { own.run(&bucket).await });
+    Process { leases, task }
+}
+
+async fn until(leases: &Leases, mut wanted: impl FnMut(&Change) -> bool) {
+    let waits = async { while !leases.changed().await.iter().any(&mut wanted) {} };
+    timeout(PATIENCE, waits).await.expect("nothing of that kind happens");
+}
+
+async fn taken(leases: &Leases) -> u64 {
+    let mut taken = 0;
+    let is_taken = |change: &Change| match change {
+        Change::Taken { fence, .. } => {
+            taken = *fence;
+            true
+        }
+        _ => false,
+    };
+    until(leases, is_taken).await;
+    taken
+}
+
+async fn open(bucket: &JetStreamBucket) -> saltern_leases::Opened {
+    let opens = async {
+        loop {
+            match bucket.open().await {
+                Ok(opened) => return opened,
+                Err(OpenError::NoAnswer(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    timeout(PATIENCE, opens).await.expect("it can be opened")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_is_taken_renewed_refused_given_back_and_taken_over() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 1, true);
+    let time = Duration::from_secs(2);
+    let bucket = JetStreamBucket::new(servers.client().await, "a_b", time);
+    let opened = open(&bucket).await;
+    assert_eq!((opened.replicas, opened.unused), (1, true));
+    let first = bucket.publish("x", 0, "1".into()).await.unwrap();
+    assert_eq!(bucket.publish("x", 0, "2".into()).await, Err(BucketError::OtherSequence));
+    let second = bucket.publish("x", first, "3".into()).await.unwrap();
+    assert_eq!(bucket.publish("x", first, "4".into()).await, Err(BucketError::OtherSequence));
+    let last = bucket.last("x").await.unwrap().unwrap();
+    assert_eq!((last.sequence, &last.value[..]), (second, &b"3"[..]));
+    bucket.delete(second).await.unwrap();
+    assert_eq!(bucket.last("x").await, Ok(None));
+    let third = bucket.publish("x", 0, "5".into()).await.expect("nothing is left of what was removed");
+    assert!(third > second);
+    // The holder asks for nothing any more, and the next one follows when the entry has expired.
+    let one = process(1, &servers, time).await;
+    let began = Instant::now();
+    one.leases.want("x");
+    assert!(taken(&one.leases).await > third);
+    assert!(began.elapsed() < time + Duration::from_secs(3));
+    let two = process(2, &servers, time).await;
+    two.leases.want("x");
+    let renewed = Instant::now() + 3 * time;
+    while Instant::now() < renewed {
+        assert!(one.leases.held("x").is_some() && two.leases.held("x").is_none());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    one.leases.stop().await;
+    let given_back = Instant::now();
+    taken(&two.leases).await;
+    assert!(given_back.elapsed() < time, "it does not wait for the end");
+    one.leases.want("x");
+    two.task.abort();
+    taken(&one.leases).await;
+    assert_eq!(one.leases.health(), Health::Sound(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_with_other_settings_is_refused_and_the_setting_named() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 1, true);
+    let client = servers.client().await;
+    open(&JetStreamBucket::new(client.clone(), "a", T)).await;
+    let other = JetStreamBucket::new(client.clone(), "a", Duration::from_secs(9)).open().await.unwrap_err().to_string();
+    assert!(other.contains("cluster_lease_time") && other.contains("6 s") && other.contains("9 s"), "{other}");
+    let wrong = async_nats::jetstream::stream::Config {
+        name: "KV_saltern_b_lease".to_owned(),
+        subjects: vec!["$KV.saltern_b_lease.>".to_owned()],
+        max_messages_per_subject: 1,
+        allow_direct: true,
+        max_age: T,
+        discard: async_nats::jetstream::stream::DiscardPolicy::New,
+        ..Default::default()
+    };
+    async_nats::jetstream::new(client.clone()).create_stream(wrong).await.unwrap();
+    let refused = JetStreamBucket::new(client, "b", T).open().await.unwrap_err();
+    assert!(matches!(&refused, OpenError::Settings(text) if text.contains("allow_direct true")), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_without_jetstream_say_so() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 1, false);
+    let bucket = JetStreamBucket::new(servers.client().await, "a", T);
+    let says = async {
+        loop {
+            match bucket.open().await {
+                Err(OpenError::Absent(reason)) => return reason,
+                // It has not begun to listen.
+                Err(OpenError::NoAnswer(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    assert!(timeout(PATIENCE, says).await.unwrap().contains("JetStream"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_one_of_three_servers_gone_leases_go_on_and_with_two_gone_nobody_holds_any() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 3, true);
+    assert_eq!(open(&JetStreamBucket::new(servers.client().await, "a_b", T)).await.replicas, 3);
+    let [one, two] = [process(1, &servers, T).await, process(2, &servers, T).await];
+    one.leases.want("x");
+    taken(&one.leases).await;
+    two.leases.want("x");
+    for place in [0, 1] {
+        let died = Instant::now();
+        servers.kill(place);
+        if place == 0 {
+            // The holder dies in the same moment.
+            one.task.abort();
+            taken(&two.leases).await;
+            assert!(one.leases.held("x").is_none(), "never two");
+            assert!(died.elapsed() < T + Duration::from_secs(6), "{:?}", died.elapsed());
+        }
+    }
+    until(&two.leases, |change| matches!(change, Change::Lost { .. })).await;
+    // It may have been told before that.
+    let is_silent = async {
+        while !matches!(two.leases.health(), Health::NoAnswer(_)) {
+            two.leases.changed().await;
+        }
+    };
+    timeout(PATIENCE, is_silent).await.expect("operators see it");
+    assert_eq!(two.leases.held("x"), None);
+    servers.begin(0);
+    taken(&two.leases).await;
+}

@@ -1,0 +1,94 @@
+//! Real servers, if there are any.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions};
+use tempfile::TempDir;
+
+/// Returns the program of the server, or says why the test is skipped.
+pub fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("SALTERN_NATS_SERVER").map(PathBuf::from);
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        named.or_else(|| std::env::split_paths(&paths).map(|dir| dir.join("nats-server")).find(|path| path.is_file()));
+    if found.is_none() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "nats-server is not installed: put it into PATH or name it in SALTERN_NATS_SERVER"
+        );
+        eprintln!("skipped: nats-server is not installed (PATH, SALTERN_NATS_SERVER)");
+    }
+    found
+}
+
+/// A server, or three.
+pub struct Servers {
+    program: PathBuf,
+    dir: TempDir,
+    ports: Vec<(u16, u16)>,
+    running: Vec<Option<Child>>,
+    has_jetstream: bool,
+}
+
+fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+}
+
+impl Servers {
+    pub fn start(program: &Path, count: usize, has_jetstream: bool) -> Servers {
+        let ports = free_ports(2 * count);
+        let ports = ports.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        let (dir, program) = (tempfile::tempdir().unwrap(), program.to_owned());
+        let mut servers = Servers { program, dir, ports, running: Vec::new(), has_jetstream };
+        for place in 0..count {
+            servers.running.push(None);
+            servers.begin(place);
+        }
+        servers
+    }
+
+    pub fn begin(&mut self, place: usize) {
+        let (port, route) = self.ports[place];
+        let mut command = Command::new(&self.program);
+        command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-n", &format!("n{place}")]);
+        if self.has_jetstream {
+            command.arg("-js").arg("-sd").arg(self.dir.path().join(format!("n{place}")));
+        }
+        if self.ports.len() > 1 {
+            let routes: Vec<String> = self.ports.iter().map(|(_, route)| format!("nats://127.0.0.1:{route}")).collect();
+            command.args(["--cluster_name", "c", "--cluster", &format!("nats://127.0.0.1:{route}")]);
+            command.args(["--routes", &routes.join(",")]);
+        }
+        let log = std::fs::File::create(self.dir.path().join(format!("n{place}.log"))).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        self.running[place] = Some(child);
+    }
+
+    pub fn kill(&mut self, place: usize) {
+        let mut child = self.running[place].take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Connects to all of them, as masters do.
+    pub async fn client(&self) -> Client {
+        let addresses: Vec<String> = self.ports.iter().map(|(port, _)| format!("nats://127.0.0.1:{port}")).collect();
+        let options = ConnectOptions::new().retry_on_initial_connect().max_reconnects(None).no_echo();
+        let options = options.reconnect_delay_callback(|_| Duration::from_millis(100));
+        options.connect(addresses).await.unwrap()
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for child in self.running.iter_mut().flatten() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
