@@ -307,7 +307,7 @@ mod tests {
             "nats://h1:4222, tls://[fd00::1]:1, nats://[fd00::2]:4222"
         );
         assert_eq!(Bus::read(&Value::Null, &Value::Null), Ok(None));
-        for none in [Value::from(""), list![].into(), ",".into()] {
+        for none in [Value::from(""), list![], ",".into()] {
             assert!(wrong_servers(none).ends_with("it names none"));
         }
         assert!(wrong_servers("ws://h1").contains("'ws://' is not supported"));

@@ -11,14 +11,14 @@ use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use crate::failed::{PATIENCE, broken};
 use crate::frame::{self, FrameReader};
 use crate::hub::{Hub, Link};
-use crate::kind::Frame;
 use crate::met::Met;
 use crate::pair::ConnectionId;
-use crate::queue::Next;
 use crate::tls::TlsStream;
+use peers::failed::{PATIENCE, broken};
+use peers::kind::Frame;
+use peers::queue::Next;
 
 /// What is written at once.
 const BATCH: usize = 64 * 1024;

@@ -7,12 +7,12 @@ use rt::{Connect, Connection, Keepalive};
 use share::{Lane, Node};
 
 use crate::backoff::Backoff;
-use crate::failed::{Failed, PATIENCE};
 use crate::handshake::{Dial, meet};
 use crate::host_port::split;
 use crate::hub::Hub;
-use crate::options::Target;
 use crate::settle::settle;
+use peers::failed::{Failed, PATIENCE};
+use peers::target::Target;
 
 /// Finds a dead peer behind a connection that only waits, as the bulk lane does.
 pub(crate) const KEEPALIVE: Keepalive =

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rt::BoxStream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-use crate::frame::MAX_STRANGER;
+use peers::kind::MAX_STRANGER;
 
 /// What begins a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use peers::kind::{MAX_FRAME, MAX_STRANGER};
 use tokio::io::{AsyncRead, AsyncReadExt};
-
-/// The maximum length of a frame of a member.
-pub(crate) const MAX_FRAME: usize = 576 * 1024;
-
-/// How many bytes a stranger may send altogether.
-pub(crate) const MAX_STRANGER: usize = 64 * 1024;
 
 const HEADER: usize = 4;
 

@@ -7,18 +7,18 @@ use crypto::MEMBER_KEY_LEN;
 use rt::Connection;
 use share::{Lane, Node};
 
-use crate::checks::{Facts, Refusal, judge, judge_time};
-use crate::failed::Failed;
 use crate::first_bytes::{Peeked, peek};
 use crate::frame::FrameReader;
 use crate::host_port::split;
 use crate::hub::Hub;
-use crate::kind::{FORMAT, Frame, Hello, MOST_ADDRESSES, OLDEST_FORMAT};
-use crate::members::{Newcomer, Standing};
 use crate::met::Met;
-use crate::proof::{self, Transcript};
-use crate::status::WaitingMember;
 use crate::tls;
+use peers::checks::{Facts, Refusal, judge, judge_time};
+use peers::failed::Failed;
+use peers::kind::{FORMAT, Frame, Hello, MOST_ADDRESSES, OLDEST_FORMAT};
+use peers::members::{Newcomer, Standing};
+use peers::proof::{self, Transcript};
+use peers::status::WaitingMember;
 
 /// How this member dials.
 #[derive(Clone, Copy)]

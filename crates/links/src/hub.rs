@@ -15,20 +15,22 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use wire::Network;
 
-use crate::ahead::Ahead;
-use crate::changes::{Changes, Flag};
-use crate::failed::Failed;
-use crate::guard::Guard;
-use crate::inbox::Inbox;
-use crate::members::{Members, SelfReport, Standing};
-use crate::options::{Options, Target};
-use crate::pair::{Candidate, Change, ConnectionId, LinkNumber, Pair};
-use crate::proof::{Fingers, fingers};
-use crate::queue::{LaneQueue, Pushed};
-use crate::roster::Roster;
-use crate::status::{LinkStatus, PeerInfo, WaitingMember};
+use crate::options::Options;
+use crate::pair::{Candidate, Change, ConnectionId, Pair};
 use crate::tls;
-use crate::twins::Twins;
+use peers::ahead::Ahead;
+use peers::changes::{Changes, Flag};
+use peers::failed::Failed;
+use peers::guard::Guard;
+use peers::inbox::Inbox;
+use peers::kind::LinkNumber;
+use peers::members::{Members, SelfReport, Standing};
+use peers::proof::{Fingers, fingers};
+use peers::queue::{LaneQueue, Pushed};
+use peers::roster::Roster;
+use peers::status::{LinkStatus, PeerInfo, WaitingMember};
+use peers::target::Target;
+use peers::twins::Twins;
 
 /// The middle of all connections of a member.
 pub(crate) struct Hub {

@@ -15,11 +15,12 @@ use tokio::task::AbortHandle;
 use crate::dial::{KEEPALIVE, dial};
 use crate::handshake::own_hello;
 use crate::hub::Hub;
-use crate::kind::Frame;
 use crate::listen::accept;
-use crate::members::Members;
-use crate::options::{Options, Target};
-use crate::status::{LinkStatus, PeerInfo, WaitingMember};
+use crate::options::Options;
+use peers::kind::Frame;
+use peers::members::Members;
+use peers::status::{LinkStatus, PeerInfo, WaitingMember};
+use peers::target::Target;
 
 /// Why links could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rt::{Connection, Listener};
 
-use crate::failed::{Failed, PATIENCE};
 use crate::handshake::meet;
 use crate::hub::Hub;
 use crate::settle::settle;
+use peers::failed::{Failed, PATIENCE};
 
 /// The pause after an error that concerns the listener, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);

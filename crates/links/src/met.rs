@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use share::Node;
 use tokio::io::AsyncWriteExt;
 
-use crate::failed::Failed;
 use crate::frame::{self, FrameReader};
-use crate::kind::{Frame, Hello};
 use crate::tls::TlsStream;
+use peers::failed::Failed;
+use peers::kind::{Frame, Hello};
 
 /// A connection whose peer has the private half of its member key. After the handshake it is a proven member.
 pub(crate) struct Met {

@@ -4,17 +4,11 @@
 //! node decides which of them count, and gives each link a number. The other one follows: a connection of a later link ends
 //! the one before. So both always agree on the connections, although each learns of a broken one at another time.
 
+use peers::kind::LinkNumber;
 use share::{Lane, Node};
 
 /// Names a connection of this process.
 pub(crate) type ConnectionId = u64;
-
-/// A link that a member has had: the boot of the member that numbered it, and its number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LinkNumber {
-    pub boot: u64,
-    pub number: u64,
-}
 
 /// A connection whose peer is proven.
 #[derive(Clone, Copy, Debug)]

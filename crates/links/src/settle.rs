@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::connection;
-use crate::failed::Failed;
 use crate::hub::{Hub, Offer};
-use crate::kind::Frame;
 use crate::met::Met;
-use crate::status::PeerInfo;
+use peers::failed::Failed;
+use peers::kind::Frame;
+use peers::status::PeerInfo;
 
 /// Makes a proven connection part of the link, if both members agree.
 pub(crate) async fn settle(hub: &Arc<Hub>, mut met: Met) -> Result<(), Failed> {

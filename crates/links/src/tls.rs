@@ -14,7 +14,7 @@ use openssl::x509::{X509, X509NameBuilder};
 use tokio_openssl::SslStream;
 
 use crate::first_bytes::Peeked;
-use crate::proof::LABEL;
+use peers::proof::LABEL;
 
 pub(crate) type TlsStream = SslStream<Peeked>;
 

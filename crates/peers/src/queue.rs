@@ -12,16 +12,18 @@ const MOST: usize = 100_000;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
+pub enum Pushed {
+    /// It waits.
     Queued,
     /// It is lost. `first` is set once until the queue has been empty.
     Full {
+        /// It is the first one that is lost.
         first: bool,
     },
 }
 
 /// The queue of a lane.
-pub(crate) struct LaneQueue {
+pub struct LaneQueue {
     max_bytes: usize,
     waiting: Mutex<Waiting>,
     filled: Notify,
@@ -36,13 +38,15 @@ struct Waiting {
 }
 
 /// What is to be written next.
-pub(crate) enum Next {
+pub enum Next {
+    /// Messages, one at least.
     Messages(Vec<Bytes>),
     /// The last thing that is written.
     Bye(String),
 }
 
 impl LaneQueue {
+    /// Creates a queue that holds up to so many bytes.
     pub fn new(max_bytes: usize) -> Self {
         LaneQueue { max_bytes, waiting: Mutex::default(), filled: Notify::new() }
     }

@@ -15,7 +15,7 @@ const MOST_OF_NETWORK: usize = 8;
 const WRONG_PROOFS: u32 = 5;
 
 /// For how long it is refused.
-pub(crate) const REFUSED: Duration = Duration::from_secs(60);
+pub const REFUSED: Duration = Duration::from_secs(60);
 
 /// How often the log names an address and a reason.
 const LOG_EVERY: Duration = Duration::from_secs(3600);
@@ -31,7 +31,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 /// The bounds of strangers. The time goes in.
 #[derive(Default)]
-pub(crate) struct Guard {
+pub struct Guard {
     served: HashMap<Network, usize>,
     wrong: HashMap<Network, (u32, Instant)>,
     failed: HashMap<Network, (u32, Instant)>,

@@ -1,4 +1,4 @@
-//! What links themselves say: who they are, that they are there, and how they end. Messages of the model pass as they are.
+//! What carriers themselves say: who they are, that they are there, and how they end. Messages of the model pass as they are.
 
 use bytes::Bytes;
 use share::fields::{Fields, MAX_NAME, node, number, packed};
@@ -7,18 +7,24 @@ use share::{Class, Classes, Lane, Malformed, Node};
 use value::Value;
 
 use crate::members::SelfReport;
-use crate::pair::LinkNumber;
 use crate::status::PeerInfo;
 
-/// The number of this format, and of the oldest that this version understands.
-pub(crate) const FORMAT: u64 = 1;
-pub(crate) const OLDEST_FORMAT: u64 = 1;
+/// The number of this format.
+pub const FORMAT: u64 = 1;
+/// The number of the oldest format that this version understands.
+pub const OLDEST_FORMAT: u64 = 1;
+
+/// The maximum length of a frame of a member.
+pub const MAX_FRAME: usize = 576 * 1024;
+
+/// How many bytes a stranger may send altogether.
+pub const MAX_STRANGER: usize = 64 * 1024;
 
 /// Values in a frame of a link, those of a member's decisions not counted: they are bytes.
 const MOST_VALUES: usize = 1_024;
 
 /// Addresses in a `hello`.
-pub(crate) const MOST_ADDRESSES: usize = 16;
+pub const MOST_ADDRESSES: usize = 16;
 
 /// Classes of records that a member may name, those of later versions included.
 const MOST_CLASSES: usize = 64;
@@ -35,42 +41,66 @@ const MOST_MEMBERS: usize = 512;
 /// A text that is shown to people.
 const MAX_REASON: usize = 1_024;
 
+/// A link that a member has had: the boot of the member that numbered it, and its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkNumber {
+    /// The boot of the member that numbered it.
+    pub boot: u64,
+    /// Its number.
+    pub number: u64,
+}
+
 /// The first frame in each direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
+pub struct Hello {
+    /// The number of the sender's format.
     pub format: u64,
+    /// The number of the oldest format that it understands.
     pub oldest_format: u64,
+    /// The name of its set.
     pub cluster_id: String,
+    /// Its short name.
     pub name: String,
+    /// What the connection is for.
     pub lane: Lane,
     /// Random, another one in each run of the program.
     pub boot: u64,
+    /// The last link with the receiver that the sender has lost.
     pub lost: LinkNumber,
     /// The sender knows the receiver as a member: no proof is needed for it.
     pub knows_you: bool,
+    /// What the sender does.
     pub role: Role,
+    /// Where others reach it, as it says.
     pub addresses: Vec<String>,
     /// The sender has a secret of the set, and so wants a proof by it.
     pub secret: bool,
-    /// SHA-256 of the public halves of the master key and the signing key, empty if there is none.
+    /// SHA-256 of the public half of the master key, empty if there is none.
     pub master_key: Bytes,
+    /// SHA-256 of the public half of the signing key, empty if there is none.
     pub sign_key: Bytes,
     /// Milliseconds since 1970.
     pub now: u64,
+    /// The version of its program.
     pub version: String,
 }
 
 /// How a node shows that it belongs to the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
+    /// By the secret of the set.
     Secret,
+    /// By the master's key pair.
     MasterKey,
+    /// By the pair that signs the master's key.
     SignKey,
 }
 
 impl How {
+    /// All of them.
     pub const ALL: [How; 3] = [How::Secret, How::MasterKey, How::SignKey];
 
+    /// Returns its name on the wire.
     pub fn name(self) -> &'static str {
         ["secret", "master_key", "sign_key"][self as usize]
     }
@@ -78,10 +108,14 @@ impl How {
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub enum Frame {
+    /// Who the sender is.
     Hello(Hello),
+    /// A proof that the sender belongs to the set.
     Proof {
+        /// By what.
         how: How,
+        /// The proof.
         bytes: Bytes,
     },
     /// The first frame to a peer that is proven. What only members may know stands here and not in `hello`.
@@ -90,30 +124,42 @@ pub(crate) enum Frame {
         number: u64,
         /// Packed decisions about members.
         decisions: Vec<Bytes>,
+        /// What the sender says about itself.
         report: SelfReport,
     },
+    /// The sender refuses the receiver.
     Refused {
+        /// Why, in a sentence.
         reason: String,
         /// The reason in one word, by which the peer finds its own words.
         word: String,
     },
+    /// A heartbeat.
     Ping {
+        /// Its number, for the answer.
         number: u64,
+        /// The wall clock of the sender's host, in milliseconds since 1970.
         now: u64,
+        /// With whom the sender is linked.
         linked: Vec<Node>,
+        /// What the sender says about itself.
         report: SelfReport,
         /// The sender's clock that never jumps, in milliseconds; `None` from earlier versions.
         steady: Option<u64>,
     },
+    /// The answer to a heartbeat.
     Pong {
+        /// The number of the heartbeat.
         number: u64,
     },
+    /// The end of the link, and why.
     Bye(String),
     /// A message of the model.
     Message(Bytes),
 }
 
 impl Frame {
+    /// Packs the frame.
     pub fn encode(&self) -> Bytes {
         let fields = match self {
             Frame::Hello(hello) => hello.fields(),
@@ -324,7 +370,7 @@ impl Hello {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn hello() -> Hello {
+    pub fn hello() -> Hello {
         Hello {
             format: FORMAT,
             oldest_format: OLDEST_FORMAT,
@@ -368,7 +414,7 @@ pub(crate) mod tests {
     fn frames_come_back_as_they_were() {
         for frame in all() {
             let packed = frame.encode();
-            assert!(packed.len() <= crate::frame::MAX_FRAME);
+            assert!(packed.len() <= MAX_FRAME);
             assert_eq!(Frame::decode(&packed), Ok(Some(frame)));
         }
     }
@@ -404,7 +450,7 @@ pub(crate) mod tests {
         for (len, most) in [(MAX_PACKED, 12), (40, MOST_MEMBERS), (MAX_PACKED + 1, 0)] {
             let decisions = vec![Bytes::from(vec![0; len]); 1_000];
             let packed = Frame::Welcome { number: 1, decisions, report: report() }.encode();
-            assert!(packed.len() <= crate::frame::MAX_FRAME);
+            assert!(packed.len() <= MAX_FRAME);
             let Ok(Some(Frame::Welcome { decisions, .. })) = Frame::decode(&packed) else { panic!("it is read") };
             assert!(decisions.len() <= most && decisions.is_empty() == (most == 0), "{} of {len}", decisions.len());
         }

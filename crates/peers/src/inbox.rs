@@ -15,7 +15,7 @@ const TURNS: u32 = 16;
 
 /// The queue between links and the model.
 #[derive(Default)]
-pub(crate) struct Inbox {
+pub struct Inbox {
     waiting: Mutex<Waiting>,
     filled: Notify,
     emptied: Notify,

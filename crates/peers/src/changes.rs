@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// Counts the changes of a state, and wakes those who wait for one in the order in which they began to wait.
 #[derive(Default)]
-pub(crate) struct Changes {
+pub struct Changes {
     count: AtomicU64,
     wake: Notify,
 }
@@ -48,7 +48,7 @@ impl Changes {
 
 /// Something that becomes true once.
 #[derive(Default)]
-pub(crate) struct Flag {
+pub struct Flag {
     raised: AtomicBool,
     changes: Changes,
 }

@@ -1,6 +1,6 @@
 //! How two nodes that do not know each other show that they belong to one set.
 //!
-//! Both sign the same TLS connection, so that nobody in the middle can pass a proof on. The role is signed, too: what one side
+//! Both sign the same conversation, so that nobody in the middle can pass a proof on. The role is signed, too: what one side
 //! has sent is no proof for the other.
 
 use bytes::Bytes;
@@ -8,20 +8,22 @@ use crypto::{MEMBER_KEY_LEN, PrivateKey, Signature, hmac_sha256, sha256};
 use openssl::memcmp;
 use share::Node;
 
+use crate::credentials::Credentials;
 use crate::kind::{Hello, How};
-use crate::options::Credentials;
 
 /// What a proof is about.
 #[derive(Clone, Copy)]
-pub(crate) struct Transcript {
-    /// 32 bytes that only the two ends of this TLS connection know.
+pub struct Transcript {
+    /// 32 bytes that belong to this conversation alone: over links only the two ends of the TLS connection know them.
     pub exporter: [u8; 32],
+    /// Who began.
     pub dialler: Node,
+    /// Who answered.
     pub listener: Node,
 }
 
 /// The label of the TLS exporter, and the first bytes of what is signed.
-pub(crate) const LABEL: &str = "saltern join";
+pub const LABEL: &str = "saltern join";
 
 impl Transcript {
     fn signed(&self, by_dialler: bool) -> Vec<u8> {
@@ -33,13 +35,15 @@ impl Transcript {
 /// The digests of the public halves of the master key and the signing key, by which members find that they have the same ones;
 /// empty without the key.
 #[derive(Clone)]
-pub(crate) struct Fingers {
+pub struct Fingers {
+    /// That of the master key.
     pub master_key: Bytes,
+    /// That of the signing key.
     pub sign_key: Bytes,
 }
 
 /// Returns the digests of a member's keys.
-pub(crate) fn fingers(credentials: &Credentials) -> Fingers {
+pub fn fingers(credentials: &Credentials) -> Fingers {
     let finger = |key: &Option<PrivateKey>| match key {
         Some(key) => Bytes::copy_from_slice(&sha256(&[key.public().to_pem().as_bytes()])),
         None => Bytes::new(),
@@ -49,7 +53,7 @@ pub(crate) fn fingers(credentials: &Credentials) -> Fingers {
 
 /// Returns by what a peer with this `hello` and this member can prove themselves to each other. With a secret nothing else
 /// counts.
-pub(crate) fn common(has_secret: bool, own: &Fingers, hello: &Hello) -> Option<How> {
+pub fn common(has_secret: bool, own: &Fingers, hello: &Hello) -> Option<How> {
     let same = |own: &Bytes, theirs: &Bytes| !own.is_empty() && own == theirs;
     match (has_secret, hello.secret) {
         (true, true) => Some(How::Secret),
@@ -68,7 +72,7 @@ fn key(credentials: &Credentials, how: How) -> Option<&PrivateKey> {
 }
 
 /// Makes a proof; `None` without what it takes.
-pub(crate) fn make(credentials: &Credentials, how: How, transcript: &Transcript, by_dialler: bool) -> Option<Bytes> {
+pub fn make(credentials: &Credentials, how: How, transcript: &Transcript, by_dialler: bool) -> Option<Bytes> {
     let signed = transcript.signed(by_dialler);
     if how == How::Secret {
         let secret = credentials.secret.as_ref()?;
@@ -78,7 +82,7 @@ pub(crate) fn make(credentials: &Credentials, how: How, transcript: &Transcript,
 }
 
 /// Returns whether a proof is right. With a secret nothing else counts.
-pub(crate) fn is_right(
+pub fn is_right(
     credentials: &Credentials,
     (how, proof): (How, &[u8]),
     transcript: &Transcript,
@@ -100,8 +104,8 @@ pub(crate) fn is_right(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credentials::Secret;
     use crate::kind::tests::hello;
-    use crate::options::Secret;
 
     const TRANSCRIPT: Transcript = Transcript { exporter: [1; 32], dialler: Node([2; 8]), listener: Node([3; 8]) };
 

@@ -13,7 +13,8 @@ const MAX_AHEAD: u64 = 24 * 3600 * 1000;
 
 /// Why a peer is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+#[expect(missing_docs, reason = "the words in which each is shown say what it means")]
+pub enum Refusal {
     Cluster {
         name: String,
         theirs: String,
@@ -57,7 +58,7 @@ pub(crate) enum Refusal {
 }
 
 /// The word for clocks that are too far ahead.
-pub(crate) const CLOCK: &str = "clock";
+pub const CLOCK: &str = "clock";
 
 /// The words of refusals, and what lists of members show for them.
 const WORDS: [(&str, &str); 10] = [
@@ -74,7 +75,7 @@ const WORDS: [(&str, &str); 10] = [
 ];
 
 /// Returns a word of a refusal, if it is one, and what lists of members show for it.
-pub(crate) fn few_words(word: &str) -> Option<(&'static str, &'static str)> {
+pub fn few_words(word: &str) -> Option<(&'static str, &'static str)> {
     WORDS.into_iter().find(|(known, _)| *known == word)
 }
 
@@ -160,10 +161,14 @@ fn grouped(number: u64) -> String {
 }
 
 /// What this member knows when it reads a `hello`.
-pub(crate) struct Facts<'a> {
+pub struct Facts<'a> {
+    /// The name of this member's set.
     pub cluster_id: &'a str,
+    /// The name of this member.
     pub own_name: &'a str,
+    /// The node of the peer.
     pub node: Node,
+    /// What is decided about the peer.
     pub standing: Standing,
     /// The member that has the name of the peer.
     pub named: Option<Node>,
@@ -172,7 +177,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// Decides about the time in a `hello`. `now` is the time by which this member goes, in milliseconds since 1970.
-pub(crate) fn judge_time(hello: &Hello, now: u64) -> Result<(), Refusal> {
+pub fn judge_time(hello: &Hello, now: u64) -> Result<(), Refusal> {
     match hello.now.saturating_sub(now) {
         0..=MAX_AHEAD => Ok(()),
         ahead => Err(Refusal::Clock { name: hello.name.clone(), days: ahead / MAX_AHEAD }),
@@ -180,7 +185,7 @@ pub(crate) fn judge_time(hello: &Hello, now: u64) -> Result<(), Refusal> {
 }
 
 /// Decides about a `hello`, but for the time in it.
-pub(crate) fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
+pub fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
     let name = hello.name.clone();
     if hello.cluster_id != facts.cluster_id {
         let (theirs, own_name) = (hello.cluster_id.clone(), facts.own_name.to_owned());

@@ -12,11 +12,12 @@ use crate::checks::{CLOCK, Refusal, few_words};
 use crate::guard::REFUSED;
 
 /// How long a stranger may take until it is known.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a connection became no link.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+#[expect(missing_docs, reason = "the words in which each is shown say what it means")]
+pub enum Failed {
     #[error("failed to resolve {host:?}: {error}")]
     Name { host: String, error: io::Error },
     #[error("{}", unreachable(*.to, .error))]
@@ -54,7 +55,7 @@ pub(crate) enum Failed {
 
 /// How much a reason says about what to mend: the last one says most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Weight {
+pub enum Weight {
     /// Nothing answers: the host is off, or a firewall is in between.
     Silent,
     /// Nobody can be there: the name is unknown, or the host refuses the connection.
@@ -147,7 +148,7 @@ fn no_tls(error: &openssl::ssl::Error) -> String {
 }
 
 /// Describes the end of a connection.
-pub(crate) fn broken(error: &io::Error) -> String {
+pub fn broken(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut => "no answer".to_owned(),
         io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),

@@ -14,7 +14,7 @@ const MOST_BOOTS: usize = 16;
 
 /// The runs of members that were linked.
 #[derive(Default)]
-pub(crate) struct Twins(BTreeMap<Node, Runs>);
+pub struct Twins(BTreeMap<Node, Runs>);
 
 struct Runs {
     boot: u64,

@@ -9,8 +9,8 @@ use wire::Network;
 
 use crate::failed::{Failed, Weight};
 use crate::members::SelfReport;
-use crate::options::Target;
 use crate::status::{LinkState, LinkStatus, PeerInfo, WaitingMember};
+use crate::target::Target;
 
 /// Newcomers that are remembered. The oldest makes room.
 const MOST_WAITING: usize = 100;
@@ -25,8 +25,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// connections without a word, and the addresses of one member are dialled at different times.
 const COUNTS: Duration = Duration::from_secs(120);
 
+/// What is remembered.
 #[derive(Default)]
-pub(crate) struct Roster {
+pub struct Roster {
     members: BTreeMap<Node, Remembered>,
     addresses: BTreeMap<String, Address>,
     waiting: Vec<Waiting>,

@@ -12,7 +12,7 @@ const KEEP: Duration = Duration::from_secs(60);
 
 /// The differences, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ahead {
+pub struct Ahead {
     /// The largest one since a time.
     latest: Option<(i64, Instant)>,
     /// The largest one of the minute before.
