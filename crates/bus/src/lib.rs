@@ -1,12 +1,34 @@
-//! The masters of one set over NATS.
+//! The masters of one set over NATS: a [`Carrier`](share::Carrier) over a server that is trusted to pass messages on, and with nothing
+//! else.
 //!
-//! [`connect`] opens a connection to the servers that the option `cluster_bus` names, which lasts until the client is dropped.
+//! Servers see everything, so members seal what they say end to end (`session.rs`). Each member says with a beat that it is there;
+//! of two that are not linked the lower node greets the other one (`handshake.rs`). A link is a session of two runs of two members:
+//! it ends with the connection to the servers, when either is silent, and when either begins anew. A server keeps nothing for
+//! whoever reads slowly, so members tell each other how far they have read (`link.rs`).
+//!
+//! [`connect`] opens the connection to the servers that the option `cluster_bus` names, which lasts until the client is dropped.
+//!
+//! Decisions are apart from I/O: `wire.rs` is all that the rest knows of NATS, and tests put memory in its place.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod bus;
 mod connect;
+mod content;
+mod envelope;
+mod handshake;
+mod hub;
+mod link;
+mod options;
+mod session;
 mod subject;
+#[cfg(test)]
+mod tests;
+mod tries;
+mod wire;
 
+pub use bus::{Bus, Reports, StartError};
 pub use config::bus::Bus as BusOptions;
 pub use connect::{BusState, ConnectError, connect};
+pub use options::Options;
 pub use subject::encoded;

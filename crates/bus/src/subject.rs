@@ -1,5 +1,34 @@
 //! Names of what is on the servers.
 
+use share::{Lane, Node};
+
+use crate::wire::Place;
+
+/// The subjects of a set.
+pub(crate) struct Subjects(String);
+
+impl Subjects {
+    pub fn new(cluster_id: &str) -> Self {
+        Subjects(format!("saltern.{}", encoded(cluster_id)))
+    }
+
+    /// Returns the subject of a place.
+    pub fn at(&self, place: Place) -> String {
+        match place {
+            Place::To(node, lane) => {
+                let lane = ["talk", "bulk"][lane as usize];
+                format!("{}.to.{}.{lane}", self.0, hex::encode(node.0))
+            }
+            Place::Beat => format!("{}.beat", self.0),
+        }
+    }
+
+    /// Returns the subjects that a member listens to.
+    pub fn of(&self, node: Node) -> [String; 3] {
+        [Place::To(node, Lane::Talk), Place::To(node, Lane::Bulk), Place::Beat].map(|place| self.at(place))
+    }
+}
+
 /// Returns the name of a set as a part of subjects, buckets and streams: letters, digits and `-` stay, every other byte becomes `_`
 /// and two hex digits. So no name reaches the subjects of another set, and none is a wildcard.
 pub fn encoded(cluster_id: &str) -> String {

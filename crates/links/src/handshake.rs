@@ -214,7 +214,7 @@ fn nothing_in_common(hub: &Hub, met: &Met, peer: &Peer, theirs: &Hello) -> Faile
         return Failed::Refuse(Refusal::NotAccepted { name, own_name });
     }
     let newcomer = newcomer(hub, peer, theirs);
-    hub.waits(WaitingMember { newcomer, info: theirs.info(), address: peer.address.ip(), since: hub.rt.now() });
+    hub.waits(WaitingMember { newcomer, info: theirs.info(), address: Some(peer.address.ip()), since: hub.rt.now() });
     Failed::Refuse(Refusal::NoProof { name, own_name })
 }
 

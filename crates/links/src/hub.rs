@@ -199,7 +199,7 @@ impl Hub {
 
     /// Notes that a node that is no member is refused.
     pub fn turned_away(&self, node: Node, info: PeerInfo, address: IpAddr, failed: &Failed) {
-        self.state().roster.turned_away(node, info, address, failed, self.time());
+        self.state().roster.turned_away(node, info, Some(address), failed, self.time());
     }
 
     // === what people ask ===

@@ -8,7 +8,7 @@ use share::{Incoming, Lane, Node};
 use tokio::sync::Notify;
 
 /// Bytes of messages of one member and lane that wait. More stay with the sender.
-const MAX_WAITING: usize = 2 << 20;
+pub const MAX_WAITING: usize = 2 << 20;
 
 /// The number of reports of the lane `Talk` after which one of the lane `Bulk` is read, so that neither lane starves.
 const TURNS: u32 = 16;
@@ -120,6 +120,29 @@ impl Inbox {
         }
     }
 
+    /// Hands over a message without waiting. Returns whether it is taken: whoever sends more than may be unread has to know.
+    pub fn offer(&self, from: Node, link: u64, lane: Lane, message: Bytes) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.up.get(&from) != Some(&link) {
+            return false;
+        }
+        let unread = waiting.bytes.entry((from, lane)).or_default();
+        let is_taken = *unread == 0 || *unread + cost(&message) <= MAX_WAITING;
+        if is_taken {
+            *unread += cost(&message);
+            let queue = if lane == Lane::Talk { &mut waiting.small } else { &mut waiting.large };
+            queue.push_back(Incoming::Message { from, lane, message });
+            self.filled.notify_one();
+        }
+        is_taken
+    }
+
+    /// Returns how many bytes of a member are unread in each lane, as [`cost`] counts them.
+    pub fn unread(&self, node: Node) -> [usize; 2] {
+        let waiting = self.waiting();
+        [Lane::Talk, Lane::Bulk].map(|lane| waiting.bytes.get(&(node, lane)).copied().unwrap_or_default())
+    }
+
     /// Waits for the next report.
     pub async fn next(&self) -> Incoming {
         loop {
@@ -162,7 +185,7 @@ impl Inbox {
 }
 
 /// What a message counts: empty ones take memory, too.
-fn cost(message: &Bytes) -> usize {
+pub fn cost(message: &Bytes) -> usize {
     message.len() + 64
 }
 
@@ -196,6 +219,20 @@ mod tests {
         inbox.up(NODE, 2);
         inbox.message(NODE, 1, Lane::Talk, Bytes::from_static(b"later")).await;
         assert_eq!(unread(&inbox), [Incoming::Down(NODE, "cut".into()), Incoming::Up(NODE)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_taken_and_what_is_read_makes_room() {
+        let inbox = Inbox::default();
+        let large = Bytes::from(vec![0; MAX_WAITING / 2]);
+        assert!(!inbox.offer(NODE, 1, Lane::Bulk, large.clone()), "there is no link");
+        inbox.up(NODE, 1);
+        assert!(inbox.offer(NODE, 1, Lane::Bulk, large.clone()));
+        assert!(!inbox.offer(NODE, 1, Lane::Bulk, large.clone()) && inbox.offer(NODE, 1, Lane::Talk, Bytes::new()));
+        assert_eq!(inbox.unread(NODE), [cost(&Bytes::new()), cost(&large)]);
+        assert_eq!(unread(&inbox).len(), 3);
+        assert_eq!(inbox.unread(NODE), [0, 0]);
+        assert!(inbox.offer(NODE, 1, Lane::Bulk, large));
     }
 
     #[tokio::test]

@@ -44,7 +44,7 @@ struct Waiting {
 struct Refused {
     node: Node,
     info: PeerInfo,
-    address: IpAddr,
+    address: Option<IpAddr>,
     since: SystemTime,
     reason: String,
     tried: Instant,
@@ -191,7 +191,7 @@ impl Roster {
         &mut self,
         node: Node,
         info: PeerInfo,
-        address: IpAddr,
+        address: Option<IpAddr>,
         failed: &Failed,
         (now, time): (Instant, SystemTime),
     ) {
@@ -265,7 +265,7 @@ impl Roster {
             node: Some(newcomer.node),
             info: Some(waiting.info.clone()),
             dialled: self.dialled(newcomer.node).map(|(address, _)| address.clone()).collect(),
-            seen_at: Some(waiting.address),
+            seen_at: waiting.address,
             reason: Some("waiting to be accepted".to_owned()),
             ..nothing(LinkState::Waiting { since: waiting.since })
         }
@@ -276,7 +276,7 @@ impl Roster {
             node: Some(refused.node),
             info: Some(refused.info.clone()),
             dialled: self.dialled(refused.node).map(|(address, _)| address.clone()).collect(),
-            seen_at: Some(refused.address),
+            seen_at: refused.address,
             reason: Some(refused.reason.clone()),
             ..nothing(LinkState::Refused { since: refused.since })
         }
@@ -300,8 +300,9 @@ fn is_recent(tried: Instant, now: Instant) -> bool {
 }
 
 /// Forgets the oldest entry of a full list: one of the same network first. Returns whether the list was full.
-fn make_room<T>(list: &mut Vec<T>, address: IpAddr, of: impl Fn(&T) -> IpAddr) -> bool {
-    let near = |one: &T| Network::from(of(one)) == Network::from(address);
+fn make_room<T>(list: &mut Vec<T>, address: Option<IpAddr>, of: impl Fn(&T) -> Option<IpAddr>) -> bool {
+    let network = address.map(Network::from);
+    let near = |one: &T| network.is_some() && of(one).map(Network::from) == network;
     if list.iter().filter(|one| near(one)).count() >= MOST_OF_NETWORK {
         let oldest = list.iter().position(near);
         oldest.map(|place| list.remove(place));
@@ -374,7 +375,7 @@ mod tests {
             addresses: vec![],
             role: Role::Master,
         };
-        let address = IpAddr::from((0x0a00_0000 | number).to_be_bytes());
+        let address = Some(IpAddr::from((0x0a00_0000 | number).to_be_bytes()));
         WaitingMember { info: info(), newcomer, address, since: moment(u64::from(number)).1 }
     }
 
@@ -452,7 +453,7 @@ mod tests {
         let again = WaitingMember { since: moment(900).1, ..newcomer(1) };
         assert!(!roster.waits(again, now));
         assert_eq!(roster.waiting(now), [newcomer(1)]);
-        let near = |number| WaitingMember { address: "2001:db8::1".parse().unwrap(), ..newcomer(number) };
+        let near = |number| WaitingMember { address: "2001:db8::1".parse().ok(), ..newcomer(number) };
         let announced = (1_000..1_500).filter(|number| roster.waits(near(*number), now)).count();
         assert_eq!(announced, MOST_OF_NETWORK, "nobody fills the event bus with keys");
         assert_eq!(roster.waiting(now).len(), 1 + MOST_OF_NETWORK);
@@ -481,14 +482,14 @@ mod tests {
     #[test]
     fn whoever_is_refused_is_listed_with_the_reason_while_it_tries() {
         let mut roster = Roster::default();
-        let address: IpAddr = "10.0.0.9".parse().unwrap();
+        let address: Option<IpAddr> = "10.0.0.9".parse().ok();
         let wrong = Failed::Refuse(Refusal::Proof { name: "m2".into() });
         roster.turned_away(NODE, info(), address, &closed(), moment(1));
         assert_eq!(roster.statuses(moment(1).0), [], "that says nothing");
         (1..9).for_each(|at| roster.turned_away(NODE, info(), address, &wrong, moment(at)));
         let statuses = roster.statuses(moment(9).0);
         assert_eq!((statuses.len(), statuses[0].state), (1, LinkState::Refused { since: moment(1).1 }));
-        assert_eq!((statuses[0].reason.as_deref(), statuses[0].seen_at), (Some("wrong secret"), Some(address)));
+        assert_eq!((statuses[0].reason.as_deref(), statuses[0].seen_at), (Some("wrong secret"), address));
         assert_eq!(roster.statuses(moment(700).0), []);
         roster.up(NODE, moment(9).1);
         assert_eq!(roster.statuses(moment(9).0).len(), 1);

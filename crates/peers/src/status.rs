@@ -89,8 +89,8 @@ pub struct WaitingMember {
     pub newcomer: Newcomer,
     /// What it says about itself.
     pub info: PeerInfo,
-    /// Where it was seen.
-    pub address: IpAddr,
+    /// Where it was seen; `None` on the bus, where nobody has an address.
+    pub address: Option<IpAddr>,
     /// When it was first seen.
     pub since: SystemTime,
 }

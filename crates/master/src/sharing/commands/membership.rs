@@ -25,7 +25,7 @@ impl Worker {
         for one in self.all_waiting() {
             let (name, fingerprint) = (&one.newcomer.name, one.newcomer.fingerprint());
             let shown = map! {
-                "address" => one.address.to_string(), "fingerprint" => fingerprint.as_str(),
+                "address" => one.address.map_or_else(|| "on the bus".to_owned(), |address| address.to_string()), "fingerprint" => fingerprint.as_str(),
                 "since" => times::shown_at(one.since), "version" => one.info.version.as_str(),
             };
             let key = match all.contains_key(name) {
@@ -200,7 +200,7 @@ mod tests {
             report: None,
         };
         let newcomer = Newcomer { node: Node([key; 8]), name, key: [key; 32], addresses: vec![], role };
-        WaitingMember { newcomer, info, address: [10, 0, 0, key].into(), since: UNIX_EPOCH }
+        WaitingMember { newcomer, info, address: Some([10, 0, 0, key].into()), since: UNIX_EPOCH }
     }
 
     #[test]

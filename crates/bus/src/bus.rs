@@ -1,0 +1,228 @@
+//! The carrier as the master sees it: start, send, read reports, stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{Client, Subscriber};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use peers::kind::Frame;
+use peers::members::Members;
+use peers::status::{LinkStatus, PeerInfo, WaitingMember};
+use rt::Rt;
+use share::{Carrier, Incoming, Lane, Malformed, Node, SendResult, To};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
+
+use crate::connect::{BusState, ConnectError, connect};
+use crate::hub::Hub;
+use crate::options::Options;
+use crate::subject::Subjects;
+use crate::wire::{Event, Place, Sending, Wire};
+
+/// Why the bus could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An option, or a file that it names.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Other members would not read what this one says about itself.
+    #[error("{0}")]
+    Hello(#[from] Malformed),
+    /// The client of the bus has ended.
+    #[error("the client of the bus has ended")]
+    Client,
+}
+
+/// One member on the bus. It leaves when this is dropped.
+pub struct Bus {
+    hub: Arc<Hub>,
+    tasks: Vec<AbortHandle>,
+}
+
+/// What the bus reports. Whoever reads slowly makes the other members wait, lane by lane.
+pub struct Reports(Arc<Hub>);
+
+impl Bus {
+    /// Connects to the servers. Returns at once: members come and go as servers do.
+    ///
+    /// # Errors
+    /// When a file that the options name cannot be used. A server that does not answer is no error.
+    pub async fn start(
+        rt: Rt,
+        servers: &config::bus::Bus,
+        options: Options,
+        members: Arc<dyn Members>,
+    ) -> Result<(Bus, Reports), StartError> {
+        // The few states of a client, and no messages.
+        let (told, states) = mpsc::unbounded_channel();
+        let client = connect(servers, move |state| _ = told.send(state)).await?;
+        let node = Node::of_key(&options.key.public());
+        let subjects = Subjects::new(&options.cluster_id);
+        let mut subscribers = Vec::new();
+        for subject in subjects.of(node) {
+            subscribers.push(client.subscribe(subject).await.map_err(|_| StartError::Client)?);
+        }
+        let wire = Arc::new(Nats { client, subjects });
+        let (mut bus, reports) = Bus::over(rt.clone(), options, members, wire)?;
+        let pump = rt.spawn(pump(bus.hub.clone(), subscribers, states)).abort_handle();
+        bus.tasks.push(pump);
+        Ok((bus, reports))
+    }
+
+    /// Starts a member over a wire.
+    pub(crate) fn over(
+        rt: Rt,
+        options: Options,
+        members: Arc<dyn Members>,
+        wire: Arc<dyn Wire>,
+    ) -> Result<(Bus, Reports), Malformed> {
+        let (hub, leaving) = Hub::new(rt, options, members, wire);
+        let hub = Arc::new(hub);
+        Frame::decode(&Frame::Hello(hub.own_hello(false)).encode())?;
+        let tasks = vec![
+            hub.rt.spawn(leave(hub.clone(), leaving)).abort_handle(),
+            hub.rt.spawn(tick(hub.clone())).abort_handle(),
+        ];
+        Ok((Bus { hub: hub.clone(), tasks }, Reports(hub)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Returns the node of this member.
+    pub fn node(&self) -> Node {
+        self.hub.node
+    }
+
+    /// Ends links with nodes that were removed from the set, and greets at once whoever was refused before.
+    pub fn members_changed(&self) {
+        self.hub.members_changed();
+    }
+
+    /// Returns all members that are linked or were, and newcomers that wait.
+    pub fn status(&self) -> Vec<LinkStatus> {
+        self.hub.statuses()
+    }
+
+    /// Returns this member's clock that never jumps, in milliseconds, by which others know how old a message is.
+    pub fn steady(&self) -> u64 {
+        self.hub.steady()
+    }
+
+    /// Returns how long ago a linked member sent something at a time of its clock that never jumps; `None` if that is not known.
+    pub fn age(&self, node: Node, sent: u64) -> Option<Duration> {
+        self.hub.age(node, sent)
+    }
+
+    /// Returns how many bytes wait to be sent to a linked member in a lane.
+    pub fn queued(&self, node: Node, lane: Lane) -> usize {
+        self.hub.links(To::Member(node)).iter().map(|link| link.queues[lane as usize].bytes()).sum()
+    }
+
+    /// Returns what a linked member, or one that was linked, has said about itself. It is known when [`Incoming::Up`] is reported.
+    pub fn info(&self, node: Node) -> Option<PeerInfo> {
+        self.hub.info(node)
+    }
+
+    /// Returns the newcomers that wait until a person accepts them, the oldest first.
+    pub fn waiting(&self) -> Vec<WaitingMember> {
+        self.hub.waiting()
+    }
+
+    /// Returns the servers, as people read them.
+    pub fn servers(&self) -> &str {
+        &self.hub.options.servers
+    }
+
+    /// Says goodbye to all members, so that they know at once, and leaves.
+    pub async fn stop(&self) {
+        self.hub.stop().await;
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Carrier for Bus {
+    fn send(&self, to: To, lane: Lane, message: Bytes) -> SendResult {
+        self.hub.send(to, lane, &message)
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+        self.hub.abort();
+    }
+}
+
+impl Reports {
+    /// Waits for the next report.
+    pub async fn next(&mut self) -> Incoming {
+        let report = self.0.inbox.next().await;
+        if let Incoming::Message { from, .. } = &report {
+            self.0.was_read(*from);
+        }
+        report
+    }
+}
+
+/// Sends what belongs to no link.
+async fn leave(hub: Arc<Hub>, mut leaving: mpsc::Receiver<(Place, Bytes)>) {
+    while let Some((place, envelope)) = leaving.recv().await {
+        hub.wire.publish(place, envelope).await;
+    }
+}
+
+async fn tick(hub: Arc<Hub>) {
+    let mut beat = tokio::time::interval(hub.options.heartbeat);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        beat.tick().await;
+        hub.tick();
+    }
+}
+
+/// Hands over what the client reports, until it ends.
+async fn pump(hub: Arc<Hub>, subscribers: Vec<Subscriber>, mut states: mpsc::UnboundedReceiver<BusState>) {
+    let mut messages = futures_util::stream::select_all(subscribers);
+    loop {
+        tokio::select! {
+            biased;
+            state = states.recv() => match state {
+                Some(state) => hub.heard(Event::State(state)),
+                None => return,
+            },
+            message = messages.next() => match message {
+                Some(message) => hub.heard(Event::Envelope(message.payload)),
+                None => return,
+            },
+        }
+    }
+}
+
+/// The servers of NATS.
+struct Nats {
+    client: Client,
+    subjects: Subjects,
+}
+
+impl Wire for Nats {
+    fn publish(&self, place: Place, envelope: Bytes) -> Sending<'_> {
+        Box::pin(async move {
+            if let Err(error) = self.client.publish(self.subjects.at(place), envelope).await {
+                tracing::debug!("nothing can be sent over the bus: {error}");
+            }
+        })
+    }
+
+    fn flush(&self) -> Sending<'_> {
+        Box::pin(async move {
+            if let Err(error) = self.client.flush().await {
+                tracing::debug!("the last messages may not have been sent over the bus: {error}");
+            }
+        })
+    }
+}

@@ -1,0 +1,527 @@
+//! What a member on the bus knows: who is linked, who greets, what waits, what strangers may cost.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use openssl::error::ErrorStack;
+use peers::changes::Changes;
+use peers::failed::Failed;
+use peers::guard::Guard;
+use peers::inbox::Inbox;
+use peers::kind::Frame;
+use peers::members::{Members, Standing};
+use peers::proof::{Fingers, fingers};
+use peers::queue::{LaneQueue, Pushed};
+use peers::roster::Roster;
+use peers::status::{LinkStatus, PeerInfo, WaitingMember};
+use rt::Rt;
+use share::{Lane, Node, SendResult, To};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::connect::BusState;
+use crate::content::Content;
+use crate::envelope::{Envelope, SESSION_LEN, Sealed};
+use crate::handshake::{Begun, Talk};
+use crate::link::{Link, MISSING, NOTES, write};
+use crate::options::Options;
+use crate::session::Session;
+use crate::tries::Tries;
+use crate::wire::{Event, Place, Wire};
+
+/// Envelopes of handshakes that wait to be sent. What does not fit is lost, as the bus may lose it, too.
+pub(crate) const OUT: usize = 256;
+
+/// Messages below this length are copied out of the buffer that they were read into.
+const SMALL: usize = 64 * 1024;
+
+/// A member on the bus.
+pub(crate) struct Hub {
+    pub rt: Rt,
+    pub options: Options,
+    pub members: Arc<dyn Members>,
+    pub node: Node,
+    pub boot: u64,
+    pub fingers: Fingers,
+    pub inbox: Inbox,
+    pub wire: Arc<dyn Wire>,
+    out: mpsc::Sender<(Place, Bytes)>,
+    started: Instant,
+    state: Mutex<State>,
+    guard: Mutex<Guard>,
+    /// Changes with each link that comes or goes.
+    changed: Changes,
+    /// Nodes that tests keep this member from hearing.
+    #[cfg(test)]
+    deaf: Mutex<std::collections::BTreeSet<Node>>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    next: u64,
+    pub roster: Roster,
+    pub links: BTreeMap<Node, Arc<Link>>,
+    /// Greetings that wait for an answer.
+    pub begun: BTreeMap<Node, Begun>,
+    /// Those who know each other's greeting, and are no link yet.
+    pub talks: BTreeMap<[u8; SESSION_LEN], Talk>,
+    pub tries: Tries,
+    connected: Option<bool>,
+    /// The loss of the servers was told.
+    told: bool,
+    pub stopped: bool,
+}
+
+impl Hub {
+    /// Creates the member, and what takes its handshakes to the wire.
+    pub fn new(
+        rt: Rt,
+        options: Options,
+        members: Arc<dyn Members>,
+        wire: Arc<dyn Wire>,
+    ) -> (Hub, mpsc::Receiver<(Place, Bytes)>) {
+        let node = Node::of_key(&options.key.public());
+        // Numbers of the format have 63 bits.
+        let boot = u64::from_le_bytes(rt.bytes()) >> 1;
+        let fingers = fingers(&options.credentials);
+        let (out, leaving) = mpsc::channel(OUT);
+        let (state, guard, changed, inbox) = (Mutex::default(), Mutex::default(), Changes::default(), Inbox::default());
+        let started = Instant::now();
+        let hub = Hub {
+            rt,
+            options,
+            members,
+            node,
+            boot,
+            fingers,
+            inbox,
+            wire,
+            out,
+            started,
+            state,
+            guard,
+            changed,
+            #[cfg(test)]
+            deaf: Mutex::default(),
+        };
+        (hub, leaving)
+    }
+
+    /// Keeps this member from hearing a node, or lets it hear it again.
+    #[cfg(test)]
+    pub fn deafen(&self, node: Node, is_deaf: bool) {
+        let mut deaf = self.deaf.lock().unwrap();
+        match is_deaf {
+            true => deaf.insert(node),
+            false => deaf.remove(&node),
+        };
+    }
+
+    #[cfg(test)]
+    fn is_deaf(&self, envelope: &Envelope) -> bool {
+        let (Envelope::Beat { from, .. }
+        | Envelope::Greeting(crate::envelope::Greeting { from, .. })
+        | Envelope::Sealed(Sealed { from, .. })) = envelope;
+        self.deaf.lock().unwrap().contains(from)
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn guard(&self) -> MutexGuard<'_, Guard> {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time of both clocks: the one that never jumps, and the wall clock.
+    pub fn time(&self) -> (std::time::Instant, SystemTime) {
+        (Instant::now().into_std(), self.rt.now())
+    }
+
+    /// Returns the clock that never jumps, in milliseconds.
+    pub fn steady(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// Sends what belongs to no link. What does not fit into the queue is lost.
+    pub fn say(&self, place: Place, envelope: Bytes) {
+        if self.out.try_send((place, envelope)).is_err() {
+            tracing::debug!("too many greetings wait to be sent: one is lost");
+        }
+    }
+
+    // === what arrives ===
+
+    pub fn heard(self: &Arc<Self>, event: Event) {
+        match event {
+            Event::Envelope(bytes) => self.envelope(&bytes),
+            Event::State(BusState::Connected) => self.connected(),
+            Event::State(BusState::Disconnected) => self.disconnected("the connection is lost"),
+            Event::State(BusState::Slow) => self.overflowed(),
+            Event::State(BusState::Trouble(words)) => {
+                if words.to_lowercase().contains("slow consumer") {
+                    self.overflowed();
+                }
+                match self.is_connected() {
+                    true => tracing::warn!("the servers of cluster_bus ({}) say: {words}", self.options.servers),
+                    false => self.disconnected(&words),
+                }
+            }
+        }
+    }
+
+    fn envelope(self: &Arc<Self>, bytes: &Bytes) {
+        match Envelope::decode(bytes) {
+            #[cfg(test)]
+            Ok(Some(envelope)) if self.is_deaf(&envelope) => {}
+            Ok(Some(Envelope::Beat { from, boot })) => self.beat_heard(from, boot),
+            Ok(Some(Envelope::Greeting(greeting))) => self.greeting(greeting),
+            Ok(Some(Envelope::Sealed(sealed))) => self.sealed(&sealed),
+            Ok(None) => {}
+            Err(error) => tracing::debug!("somebody on the bus sends what nobody understands: {error}"),
+        }
+    }
+
+    fn sealed(self: &Arc<Self>, sealed: &Sealed) {
+        let link = self.state().links.get(&sealed.from).cloned();
+        let Some(link) = link.filter(|link| link.state().session.id == sealed.session) else {
+            return self.sealed_stranger(sealed);
+        };
+        let opened = {
+            let mut state = link.state();
+            let opened = state.session.open(sealed);
+            if opened.is_some() {
+                state.heard = Instant::now();
+            }
+            opened
+        };
+        let Some(opened) = opened else { return };
+        if opened.missing > 0 {
+            // The server lost it, or cut this reader off: the two have to compare.
+            self.inbox.overflowed(link.node);
+        }
+        match Content::decode(&opened.content) {
+            Ok(Some(content)) => self.take(&link, sealed.lane, content),
+            Ok(None) => {}
+            Err(error) => self.close_saying(&link, &error.to_string()),
+        }
+    }
+
+    fn take(self: &Arc<Self>, link: &Arc<Link>, lane: Lane, content: Content) {
+        match content {
+            Content::Message { position, message } => {
+                let message = if message.len() < SMALL { Bytes::copy_from_slice(&message) } else { message };
+                let arrived = &mut link.state().lanes[lane as usize].arrived;
+                *arrived = position.max(*arrived);
+                if !self.inbox.offer(link.node, link.id, lane, message) {
+                    self.inbox.overflowed(link.node);
+                }
+            }
+            Content::Credit(read) => link.credit(read),
+            Content::Mark(position) => {
+                let arrived = &mut link.state().lanes[lane as usize].arrived;
+                *arrived = position.max(*arrived);
+            }
+            Content::Frame(frame) => self.frame(link, frame),
+        }
+    }
+
+    fn frame(self: &Arc<Self>, link: &Arc<Link>, frame: Frame) {
+        match frame {
+            Frame::Ping { number, now, linked, report, steady } => {
+                let ours = self.rt.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+                let our_steady = self.steady();
+                let (wall, changed) = {
+                    let mut state = link.state();
+                    let health = &mut state.health;
+                    if let Some(theirs) = steady {
+                        health.ahead.note(theirs, our_steady, Instant::now());
+                    }
+                    let wall = now.saturating_add(health.rtt.unwrap_or_default().as_millis() as u64 / 2);
+                    health.clock = Some((wall as i64).saturating_sub(ours as i64));
+                    (wall, state.linked.replace(linked.clone()).as_ref() != Some(&linked))
+                };
+                self.members.heard_wall(link.node, wall);
+                self.state().roster.reported(link.node, report);
+                if changed {
+                    self.inbox.linked(link.node, link.id, linked);
+                }
+                // A peer that pings faster than it reads gets fewer answers.
+                let _ = link.notes.try_send(Content::Frame(Frame::Pong { number }));
+            }
+            Frame::Pong { number } => {
+                let health = &mut link.state().health;
+                if let Some((pinged, at)) = health.pinged.filter(|(pinged, _)| *pinged >= number) {
+                    health.unanswered = pinged - number;
+                    if pinged == number {
+                        health.rtt = Some(at.elapsed());
+                    }
+                }
+            }
+            Frame::Bye(reason) => self.close(link, &reason),
+            // What the peer says again because its answer was late.
+            Frame::Welcome { .. } => {}
+            Frame::Hello(_) | Frame::Proof { .. } | Frame::Refused { .. } | Frame::Message(_) => {
+                self.close_saying(link, "it began again in the same session");
+            }
+        }
+    }
+
+    /// Reports that messages of everybody may be lost.
+    fn overflowed(&self) {
+        let nodes: Vec<Node> = self.state().links.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.inbox.overflowed(node));
+    }
+
+    // === servers ===
+
+    fn connected(&self) {
+        let mut state = self.state();
+        (state.connected, state.told) = (Some(true), false);
+        state.tries.clear();
+        drop(state);
+        tracing::info!("connected to the servers of cluster_bus ({})", self.options.servers);
+        self.beat();
+    }
+
+    fn is_connected(&self) -> bool {
+        self.state().connected == Some(true)
+    }
+
+    /// Ends all links, and says so once until a server answers.
+    fn disconnected(&self, reason: &str) {
+        let mut state = self.state();
+        state.connected = Some(false);
+        let tell = !std::mem::replace(&mut state.told, true);
+        if tell && !state.stopped {
+            tracing::warn!(
+                "no connection to the servers of cluster_bus ({}): {reason}. Other masters are away until one answers",
+                self.options.servers
+            );
+        }
+        let links: Vec<Arc<Link>> = state.links.values().cloned().collect();
+        drop(state);
+        links.iter().for_each(|link| self.close(link, "no connection to the servers of cluster_bus"));
+    }
+
+    /// Says that this member is there.
+    fn beat(&self) {
+        if self.is_connected() {
+            self.say(Place::Beat, Envelope::Beat { from: self.node, boot: self.boot }.encode());
+        }
+    }
+
+    /// Does what is due with each heartbeat.
+    pub fn tick(&self) {
+        self.beat();
+        self.end_late_talks();
+        let silence = self.options.heartbeat * MISSING;
+        let links: Vec<Arc<Link>> = self.state().links.values().cloned().collect();
+        for link in links.iter().filter(|link| link.state().heard.elapsed() >= silence) {
+            self.close_saying(link, "no answer");
+        }
+    }
+
+    // === links ===
+
+    /// Makes a link of a session with a proven member.
+    pub fn establish(self: &Arc<Self>, node: Node, boot: u64, session: Session, info: PeerInfo) {
+        // It may have been removed since it has proven itself.
+        if self.members.standing(node) == Standing::Removed {
+            return;
+        }
+        let old = self.state().links.get(&node).cloned();
+        if let Some(old) = old {
+            self.close(&old, if old.boot == boot { "it began anew" } else { "it was restarted" });
+        }
+        let mut state = self.state();
+        if state.stopped || state.connected != Some(true) {
+            return;
+        }
+        state.next += 1;
+        let (notes, noted) = mpsc::channel(NOTES);
+        let link = Arc::new(Link::new((state.next, node, boot), session, self.options.queue, notes));
+        state.links.insert(node, link.clone());
+        state.tries.forget(node);
+        let time = self.time().1;
+        state.roster.introduced(node, info, time);
+        state.roster.up(node, time);
+        self.inbox.up(node, link.id);
+        let mut noted = Some(noted);
+        for lane in [Lane::Talk, Lane::Bulk] {
+            let writing = write(self.clone(), link.clone(), lane, noted.take());
+            let task = self.rt.spawn(writing).abort_handle();
+            link.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        }
+        drop(state);
+        self.changed.note();
+    }
+
+    /// Ends a link, and tells the peer why.
+    fn close_saying(&self, link: &Arc<Link>, reason: &str) {
+        let bye = Content::Frame(Frame::Bye(reason.to_owned())).encode();
+        // A message that the writer has sealed before and sends later is dropped there: the link is over.
+        if let Ok(sealed) = link.state().session.seal(Lane::Talk, &bye) {
+            self.say(Place::To(link.node, Lane::Talk), sealed);
+        }
+        self.close(link, reason);
+    }
+
+    /// Ends a link.
+    pub fn close(&self, link: &Arc<Link>, reason: &str) {
+        let mut state = self.state();
+        let is_last = state.links.get(&link.node).is_some_and(|last| last.id == link.id);
+        if is_last {
+            state.links.remove(&link.node);
+            state.roster.down(link.node, reason, self.time());
+            self.inbox.down(link.node, reason);
+        }
+        drop(state);
+        link.abort();
+        self.changed.note();
+    }
+
+    /// Ends links with nodes that are no members any more, and greets at once whoever was refused before.
+    pub fn members_changed(&self) {
+        let links: Vec<Arc<Link>> = self.state().links.values().cloned().collect();
+        for link in links.iter().filter(|link| self.members.standing(link.node) == Standing::Removed) {
+            self.close_saying(link, "it was removed from the set");
+            self.state().roster.forget(link.node);
+        }
+        self.state().tries.clear();
+    }
+
+    pub fn linked(&self) -> Vec<Node> {
+        self.state().links.keys().copied().collect()
+    }
+
+    pub fn links(&self, to: To) -> Vec<Arc<Link>> {
+        let state = self.state();
+        match to {
+            To::Member(node) => state.links.get(&node).cloned().into_iter().collect(),
+            To::All => state.links.values().cloned().collect(),
+        }
+    }
+
+    /// Queues a message. Never waits.
+    pub fn send(&self, to: To, lane: Lane, message: &Bytes) -> SendResult {
+        let links = self.links(to);
+        let full = |link: &Arc<Link>| match link.queues[lane as usize].push(message.clone()) {
+            Pushed::Queued => false,
+            Pushed::Full { first } => {
+                self.state().roster.dropped(link.node);
+                if first {
+                    self.inbox.overflowed(link.node);
+                }
+                true
+            }
+        };
+        // All of them get it: no `any`, which would stop at the first that is full.
+        match links.iter().filter(|link| full(link)).count() {
+            _ if links.is_empty() => SendResult::Away,
+            0 => SendResult::Queued,
+            _ => SendResult::Full,
+        }
+    }
+
+    /// Takes note that the model has read a message of a member.
+    pub fn was_read(&self, node: Node) {
+        if let Some(link) = self.links(To::Member(node)).pop() {
+            link.read(self.inbox.unread(node));
+        }
+    }
+
+    // === what people ask ===
+
+    pub fn age(&self, node: Node, sent: u64) -> Option<Duration> {
+        let ahead = self.links(To::Member(node)).pop()?.state().health.ahead;
+        ahead.age(sent, self.steady())
+    }
+
+    pub fn info(&self, node: Node) -> Option<PeerInfo> {
+        self.state().roster.info(node).cloned()
+    }
+
+    /// Returns the newcomers that wait. One that was accepted meanwhile does not.
+    pub fn waiting(&self) -> Vec<WaitingMember> {
+        let mut waiting = self.state().roster.waiting(self.time().0);
+        waiting.retain(|waiting| self.members.standing(waiting.newcomer.node) == Standing::Stranger);
+        waiting
+    }
+
+    pub fn statuses(&self) -> Vec<LinkStatus> {
+        let mut statuses = self.state().roster.statuses(self.time().0);
+        for status in &mut statuses {
+            let Some(link) = status.node.and_then(|node| self.links(To::Member(node)).pop()) else { continue };
+            let health = link.state().health;
+            (status.rtt, status.clock, status.unanswered) = (health.rtt, health.clock, health.unanswered);
+            status.queue_bytes = link.queues.iter().map(LaneQueue::bytes).sum();
+        }
+        statuses
+    }
+
+    /// Says goodbye to all members. Waits until it is said, for a second at most.
+    pub async fn stop(&self) {
+        self.state().stopped = true;
+        self.links(To::All).iter().for_each(|link| link.queues[Lane::Talk as usize].say_goodbye("it was stopped"));
+        let said = async {
+            self.changed.until(|| self.linked().is_empty()).await;
+            self.wire.flush().await;
+        };
+        // A server that takes nothing cannot be told.
+        let _ = tokio::time::timeout(Duration::from_secs(1), said).await;
+        self.abort();
+    }
+
+    /// Ends all links.
+    pub fn abort(&self) {
+        let mut state = self.state();
+        state.stopped = true;
+        state.links.values().for_each(|link| link.abort());
+    }
+
+    // === strangers ===
+
+    /// Returns whether a node is served now that is linked or not; then [`Hub::leave`] must follow.
+    pub fn enter(&self, node: Node) -> bool {
+        let (mut guard, now) = (self.guard(), self.time().0);
+        if self.members.standing(node) == Standing::Member {
+            // Strangers cannot take the places of members.
+            guard.reserve(network(node).into(), now);
+        }
+        guard.enter(network(node).into(), now)
+    }
+
+    pub fn leave(&self, node: Node) {
+        self.guard().leave(network(node).into());
+    }
+
+    /// Notes and logs why a greeting led to no link.
+    pub fn in_vain(&self, node: Node, name: &str, failed: &Failed) {
+        let now = self.time().0;
+        // Nodes cost a stranger nothing, so all strangers share their lines in the log.
+        let place = match self.members.standing(node) {
+            Standing::Stranger => "a stranger".to_owned(),
+            Standing::Member | Standing::Removed => format!("{node:?}"),
+        };
+        match self.guard().may_log(&place, failed.word(), now) {
+            true => tracing::warn!("no link over the bus with the master {name:?} ({node:?}): {failed}"),
+            false => tracing::debug!("no link over the bus with the master {name:?} ({node:?}): {failed}"),
+        }
+    }
+}
+
+/// Returns what stands for a node where others count networks: nobody on the bus has an address.
+pub(crate) fn network(node: Node) -> IpAddr {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&node.0);
+    Ipv6Addr::from(bytes).into()
+}
+
+/// Notes an error of the library, which comes only without memory.
+pub(crate) fn library(error: ErrorStack) -> Failed {
+    Failed::Library(error)
+}

@@ -1,0 +1,7 @@
+//! Members on a bus: in memory, where everything can be lost, repeated and forged, and over real servers.
+
+mod attacks;
+mod conformance;
+mod joining;
+mod net;
+mod server;

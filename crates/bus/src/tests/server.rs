@@ -1,0 +1,65 @@
+//! A real server, if there is one.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// Returns the program of the server, or says why the test is skipped.
+fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("SALTERN_NATS_SERVER").map(PathBuf::from);
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        named.or_else(|| std::env::split_paths(&paths).map(|dir| dir.join("nats-server")).find(|path| path.is_file()));
+    if found.is_none() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "nats-server is not installed: put it into PATH or name it in SALTERN_NATS_SERVER"
+        );
+        eprintln!("skipped: nats-server is not installed (PATH, SALTERN_NATS_SERVER)");
+    }
+    found
+}
+
+/// A running server.
+pub struct Server {
+    program: PathBuf,
+    pub port: u16,
+    child: Child,
+}
+
+impl Server {
+    /// Starts a server that wants a token; `None` if none is installed.
+    pub fn start(token: &str) -> Option<Server> {
+        let program = program()?;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let child = begin(&program, port, token);
+        Some(Server { program, port, child })
+    }
+
+    /// Kills the server.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again.
+    pub fn begin(&mut self, token: &str) {
+        self.child = begin(&self.program, self.port, token);
+    }
+}
+
+fn begin(program: &PathBuf, port: u16, token: &str) -> Child {
+    let mut command = Command::new(program);
+    command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "--auth", token]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
