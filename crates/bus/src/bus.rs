@@ -133,6 +133,11 @@ impl Bus {
         self.hub.waiting()
     }
 
+    /// Returns whether a server has let this member in.
+    pub fn is_connected(&self) -> bool {
+        self.hub.is_connected()
+    }
+
     /// Returns the servers, as people read them.
     pub fn servers(&self) -> &str {
         &self.hub.options.servers

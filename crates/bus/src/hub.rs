@@ -287,7 +287,7 @@ impl Hub {
         self.beat();
     }
 
-    fn is_connected(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.state().connected == Some(true)
     }
 

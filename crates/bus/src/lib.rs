@@ -16,6 +16,8 @@ mod bus;
 mod connect;
 mod content;
 mod envelope;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod hub;
 mod link;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use value::Value;
 
+use crate::bus::{self, Bus};
 use crate::error::Error;
 use crate::masters::{MasterAddress, UriFormat, parse_master};
 use crate::opts::Opts;
@@ -16,6 +17,8 @@ pub struct Cluster {
     pub id: String,
     /// Where other members may be reached (`cluster_peers`).
     pub peers: Vec<MasterAddress>,
+    /// The servers that carry messages between members (`cluster_bus`); without them members are linked with each other.
+    pub bus: Option<Bus>,
     /// The secret that admits a new member (`cluster_secret`).
     pub secret: Option<Secret>,
     /// The port for other members (`cluster_pool_port`).
@@ -111,6 +114,7 @@ impl Cluster {
         Ok(Some(Cluster {
             id: id(opts)?,
             peers: self::addresses(opts, "cluster_peers", pool_port)?,
+            bus: read_bus(opts)?,
             secret: secret(opts)?,
             pool_port,
             pki_dir: opts.read("cluster_pki_dir")?,
@@ -178,6 +182,19 @@ fn secret(opts: &Opts) -> Result<Option<Secret>, Error> {
         // YAML reads digits as a number, and another spelling of it would be another secret.
         Some(_) => Err(opts.wrong(name, format!("a text of at least {LEAST_SECRET} characters, in quotes"))),
     }
+}
+
+fn read_bus(opts: &Opts) -> Result<Option<Bus>, Error> {
+    let value = |name| opts.map.get(name).unwrap_or(&Value::Null);
+    let bus = Bus::read(value(bus::BUS), value(bus::CREDENTIALS)).map_err(|wrong| {
+        let (origin, name) = (opts.origins.get(wrong.option).cloned(), wrong.option.to_owned());
+        // Either may have a password in it, at its place or not.
+        Error::Option { origin, name, must: wrong.must, value: "what stands there".to_owned() }
+    })?;
+    if bus.is_some() && opts.truthy("cluster_peers") {
+        return Err(opts.wrong("cluster_peers", "left out with 'cluster_bus', on which masters find each other"));
+    }
+    Ok(bus)
 }
 
 fn seconds(opts: &Opts, name: &str, least: f64, most: f64) -> Result<Duration, Error> {
@@ -335,6 +352,22 @@ mod tests {
             assert!(!refused("cluster_secret", short).contains(short));
         }
         assert!(refused("cluster_secret", 12_345_678_901_234_567_i64).contains("quotes"));
+    }
+
+    #[test]
+    fn a_bus_takes_the_place_of_peers_and_shows_no_password() {
+        let credentials = map! { "user" => "m1", "password" => "hunter2" };
+        let all = options(map! { "cluster_bus" => "nats://n1,n2", "cluster_bus_credentials" => credentials });
+        let config = Master::from_options(all).unwrap();
+        assert_eq!(config.cluster.as_ref().unwrap().bus.as_ref().unwrap().shown(), "nats://n1:4222, nats://n2:4222");
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert_eq!(config.raw.get_str("cluster_bus_credentials"), Some("(hidden)"));
+        assert!(!refused("cluster_bus", "nats://m1:hunter2@n1").contains("hunter2"));
+        assert!(refused("cluster_bus", "http://n1").contains("'http://' is not supported"));
+        refused("cluster_bus_credentials", map! { "token" => "x" });
+        let both = options(map! { "cluster_bus" => "nats://n1", "cluster_peers" => "m2" });
+        assert!(Master::from_options(both).unwrap_err().to_string().contains("left out with 'cluster_bus'"));
+        assert_eq!(read(map! {}).bus, None);
     }
 
     #[test]

@@ -67,7 +67,6 @@ const REFUSED: &[(Side, &str, &[&str])] = &[
 
 /// Options of a set of masters (`cluster_id`) that are decided but not built.
 const LATER: &[(Side, &str, &[&str])] = &[
-    (Master, "masters are linked without a server so far", &["cluster_bus", "cluster_bus_credentials"]),
     (Master, "member keys are not checked against fingerprints so far", &["cluster_pub_fingerprint"]),
     (Master, "a return is acknowledged by one master so far", &["cluster_return_copies"]),
 ];
@@ -76,6 +75,8 @@ const LATER: &[(Side, &str, &[&str])] = &[
 /// elsewhere.
 const OF_A_SET: &[&str] = &[
     "cluster_addresses",
+    "cluster_bus",
+    "cluster_bus_credentials",
     "cluster_events",
     "cluster_heartbeat",
     "cluster_lease_time",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use links::{Newcomer, SelfReport, Standing};
+use peers::members::{Members, Newcomer, SelfReport, Standing};
 use share::member::{Member, Right, Rights};
 use share::message::Put;
 use share::{Class, Classes, Content, Entry, Key, Message, Model, Node, Record, Records, Stamp, State, distinct_slots};
@@ -243,7 +243,7 @@ fn records<R: Records>(model: &Model<R>) -> Vec<Record> {
     keys.into_iter().filter_map(|(key, _)| model.records().get(Class::Members, &key)).collect()
 }
 
-impl links::Members for MemberBook {
+impl Members for MemberBook {
     fn standing(&self, node: Node) -> Standing {
         let known = self.known();
         match known.members.get(&node).map(|(_, state)| *state) {

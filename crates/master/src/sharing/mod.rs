@@ -1,7 +1,7 @@
 //! Several masters as one set: starts the links to the other members, and keeps the copies of what they share equal.
 //!
 //! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
-//! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
+//! what it wants; `carrier` takes messages to the other members; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the carrier;
 //! `commands` answers the runner `saltern`; `earlier` forgets member keys that this host had before it met others; `presence` knows
 //! which minions are connected to which member, and `forward` has members deliver each other's jobs; `events` sends them events;
 //! `drift` compares what is not shared, such as files and access control;
@@ -13,6 +13,7 @@
 
 mod actions;
 mod announced;
+mod carrier;
 mod catch_up;
 mod commands;
 mod data;
@@ -43,7 +44,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::keys::{KeyStore, SignInChanges};
-use links::Links;
 use rt::Rt;
 use share::{Model, Node, State};
 use store::share::ShareFile;
@@ -52,6 +52,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::set_clock::Clock;
+use carrier::SetCarrier;
 use drift::DriftInbox;
 use events::EventInbox;
 use forward::Inbox;
@@ -86,7 +87,7 @@ pub struct SetLinks {
     rt: Rt,
     node: Node,
     worker: mpsc::Sender<Work>,
-    links: Arc<Links>,
+    links: Arc<SetCarrier>,
     members: Arc<MemberBook>,
     fleet: Arc<Fleet>,
     held: Arc<held::Held>,
@@ -147,9 +148,9 @@ pub async fn start(
     let records = Tracked::new(records, unwritten.clone(), arriving.clone());
     let caches = Caches::new(arriving, arrived.into_iter().collect(), left_over);
     let own = worker::own_member(&settings, key.public());
-    let options = settings.links(key.clone());
     let (worker, work) = mpsc::channel(QUEUE);
     let (handle, questions) = SetHandle::channel();
+    let member_key = key.clone();
     let model = Model::new(key, records, settings.model, last);
     let clock = Arc::new(Clock::new(model.clock(), rt.clone()));
     let clock = shared.clock.get_or_init(|| clock).clone();
@@ -167,7 +168,7 @@ pub async fn start(
     });
     let mut owner = started.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;
     let held = owner.once.held.clone();
-    let (links, reports) = Links::start(rt.clone(), options, book.clone()).await.map_err(not_linked)?;
+    let (links, reports) = SetCarrier::start(rt.clone(), &owner.settings, member_key, book.clone()).await?;
     let links = Arc::new(links);
     links.set_addresses(&owner.addresses(&book.all()));
     owner.link(links.clone());
@@ -184,15 +185,6 @@ pub async fn start(
 
 fn not_sharing(error: std::io::Error) -> Error {
     Error::NotSharing(error.to_string())
-}
-
-fn not_linked(error: links::StartError) -> Error {
-    match error {
-        links::StartError::Listen(address, source) => {
-            Error::Listen { address, purpose: "links with other masters", option: "cluster_pool_port", source }
-        }
-        other => Error::NotSharing(crate::chain(&other)),
-    }
 }
 
 impl Sharing {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use config::{Cluster, ClusterRole, Master};
 use crypto::MemberKey;
 use keys::{MasterKeyOptions, MasterKeys};
-use links::{Credentials, Options, Secret};
+use links::Options;
+use peers::credentials::{Credentials, Secret};
 use rt::Rt;
 use share::member::Role;
 use share::votes::{LeaseStart, OncePolicy};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub model: share::Settings,
     /// Who does what the set does once.
     pub once: OncePolicy,
+    /// The servers of the bus, if masters are not linked with each other.
+    pub bus: Option<config::bus::Bus>,
     lease_time: u64,
     listen: SocketAddr,
     credentials: Credentials,
@@ -62,6 +65,8 @@ impl Settings {
             },
             peers: texts(&cluster.peers),
             addresses: match cluster.addresses.is_empty() {
+                // On a bus nobody dials anybody.
+                true if cluster.bus.is_some() => Vec::new(),
                 true => own_addresses(listen),
                 false => texts(&cluster.addresses),
             },
@@ -73,6 +78,7 @@ impl Settings {
                 shared: shared_classes(stores),
             },
             once: super::once::policy(cluster.once),
+            bus: cluster.bus.clone(),
             lease_time: cluster.lease_time.as_millis() as u64,
             listen,
             credentials: credentials(cluster, config)?,
@@ -85,7 +91,7 @@ impl Settings {
     /// knows, `now` the time for its stamps.
     pub fn lease_start(&self, me: Node, last: u64, members: u64, now: u64, rt: &Rt) -> LeaseStart {
         // A member that has no stamps yet begins at the present as well: rounds of others far ahead of its own would not count.
-        let is_newcomer = members <= 1 && !self.peers.is_empty();
+        let is_newcomer = members <= 1 && (!self.peers.is_empty() || self.bus.is_some());
         let (round, seed) = (last.max(now << 16), rt.below(u64::MAX));
         LeaseStart { me, policy: self.once, lease_time: self.lease_time, saved: None, is_newcomer, round, seed }
     }
@@ -102,6 +108,21 @@ impl Settings {
             credentials: self.credentials.clone(),
             heartbeat: self.heartbeat,
             queue: self.queue,
+        }
+    }
+
+    /// Returns the settings of this member on the bus.
+    pub fn on_bus(&self, key: MemberKey, servers: &config::bus::Bus) -> bus::Options {
+        bus::Options {
+            cluster_id: self.cluster_id.clone(),
+            name: self.name.clone(),
+            role: self.role,
+            key,
+            addresses: self.addresses.clone(),
+            credentials: self.credentials.clone(),
+            heartbeat: self.heartbeat,
+            queue: self.queue,
+            servers: servers.shown(),
         }
     }
 }

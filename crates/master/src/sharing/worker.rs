@@ -10,7 +10,8 @@ use bytes::Bytes;
 use event::Filter;
 use futures_util::FutureExt as _;
 use keys::{ChangedKeys, KeyStore, SignInChanges};
-use links::{Links, Newcomer, Reports, Target};
+use peers::members::Newcomer;
+use peers::target::Target;
 use share::duties::Occasion;
 use share::member::{Member, Rights, Role};
 use share::votes::Ballot;
@@ -25,6 +26,7 @@ use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
+use super::carrier::{Reports, SetCarrier};
 use super::drift::DriftInbox;
 use super::events::EventInbox;
 use super::forward::Inbox;
@@ -96,7 +98,7 @@ pub struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) settings: Settings,
     pub(super) members: Arc<MemberBook>,
-    pub(super) links: Option<Arc<Links>>,
+    pub(super) links: Option<Arc<SetCarrier>>,
     signed_in: Arc<SignInChanges>,
     pub(super) unwritten: Arc<Unwritten>,
     pub(super) caches: Caches,
@@ -195,7 +197,7 @@ impl Worker {
     }
 
     /// Takes the links, by which everything is sent from now on.
-    pub fn link(&mut self, links: Arc<Links>) {
+    pub fn link(&mut self, links: Arc<SetCarrier>) {
         self.links = Some(links);
     }
 

@@ -1,6 +1,6 @@
 //! `saltern.masters`: who is in the set, and who is not, and why.
 
-use links::{LinkState, LinkStatus};
+use peers::status::{LinkState, LinkStatus};
 use share::{Class, Index as _, Node, State};
 use value::{Map, Value, map};
 
@@ -67,6 +67,10 @@ impl Worker {
             "cluster_id" => self.settings.cluster_id.as_str(), "masters" => members, "keys" => keys,
             "once" => self.once_in_words(),
         };
+        if let Some(bus) = self.links.as_ref().and_then(|links| links.bus()) {
+            let word = if bus.is_connected { "connected" } else { "no connection" };
+            shown.insert("bus", map! { "servers" => bus.servers, "state" => word });
+        }
         let drift = self.drift.lines();
         if !drift.is_empty() {
             shown.insert("drift", drift);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use links::{KeyFingerprint, WaitingMember};
+use peers::credentials::KeyFingerprint;
+use peers::status::WaitingMember;
 use share::{By, Change, Class, Index as _, Node, State};
 use tracing::info;
 use value::{Map, Value, map};
@@ -182,7 +183,8 @@ fn listed(all: impl Iterator<Item = String>) -> String {
 mod tests {
     use std::time::UNIX_EPOCH;
 
-    use links::{Newcomer, PeerInfo};
+    use peers::members::Newcomer;
+    use peers::status::PeerInfo;
     use share::member::Role;
 
     use super::*;
