@@ -18,35 +18,11 @@ use tokio::time::Instant;
 
 use crate::content::Content;
 use crate::envelope::{Envelope, Greeting, Sealed};
-use crate::hub::{Hub, library, network};
+use crate::hub::{Hub, network};
 use crate::session::{Fresh, Session, greet, is_genuine};
+use crate::talk::{Begun, Stage, Talk};
 use crate::wire::Place;
-
-/// A greeting that waits for an answer.
-pub(crate) struct Begun {
-    fresh: Fresh,
-    first: Greeting,
-    since: Instant,
-}
-
-/// A conversation that may become a link.
-pub(crate) struct Talk {
-    node: Node,
-    key: [u8; MEMBER_KEY_LEN],
-    session: Session,
-    /// This member began.
-    is_first: bool,
-    theirs: Hello,
-    stage: Stage,
-    since: Instant,
-}
-
-/// What is awaited of the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Proof(How),
-    Welcome,
-}
+use crate::writer;
 
 impl Hub {
     /// A node says that it is there. Nothing proves it.
@@ -159,7 +135,7 @@ impl Hub {
             Ok(session) => self.introduce(&answer, session, true),
             Err(error) => {
                 self.leave(answer.from);
-                self.in_vain(answer.from, "", &library(error));
+                self.in_vain(answer.from, "", &Failed::Library(error));
             }
         }
     }
@@ -264,7 +240,9 @@ impl Hub {
                 }
                 self.leave(talk.node);
                 let info = PeerInfo { report: Some(report), ..talk.theirs.info() };
-                self.establish(talk.node, talk.theirs.boot, talk.session, info);
+                if let Some((link, notes)) = self.add((talk.node, talk.theirs.boot), talk.session, info) {
+                    writer::start(self, &link, notes);
+                }
             }
             (Frame::Bye(_), _) => self.leave(talk.node),
             _ => self.refuse(talk, Failed::Unexpected("frame")),

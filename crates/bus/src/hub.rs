@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use openssl::error::ErrorStack;
 use peers::changes::Changes;
 use peers::failed::Failed;
 use peers::guard::Guard;
@@ -22,21 +21,17 @@ use share::{Lane, Node, SendResult, To};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::connect::BusState;
 use crate::content::Content;
-use crate::envelope::{Envelope, SESSION_LEN, Sealed};
-use crate::handshake::{Begun, Talk};
-use crate::link::{Link, MISSING, NOTES, write};
+use crate::envelope::{Envelope, SESSION_LEN};
+use crate::link::{Link, NOTES};
 use crate::options::Options;
 use crate::session::Session;
+use crate::talk::{Begun, Talk};
 use crate::tries::Tries;
-use crate::wire::{Event, Place, Wire};
+use crate::wire::{Place, Wire};
 
 /// Envelopes of handshakes that wait to be sent. What does not fit is lost, as the bus may lose it, too.
 pub(crate) const OUT: usize = 256;
-
-/// Messages below this length are copied out of the buffer that they were read into.
-const SMALL: usize = 64 * 1024;
 
 /// A member on the bus.
 pub(crate) struct Hub {
@@ -121,10 +116,10 @@ impl Hub {
     }
 
     #[cfg(test)]
-    fn is_deaf(&self, envelope: &Envelope) -> bool {
+    pub fn is_deaf(&self, envelope: &Envelope) -> bool {
         let (Envelope::Beat { from, .. }
         | Envelope::Greeting(crate::envelope::Greeting { from, .. })
-        | Envelope::Sealed(Sealed { from, .. })) = envelope;
+        | Envelope::Sealed(crate::envelope::Sealed { from, .. })) = envelope;
         self.deaf.lock().unwrap().contains(from)
     }
 
@@ -153,132 +148,15 @@ impl Hub {
         }
     }
 
-    // === what arrives ===
-
-    pub fn heard(self: &Arc<Self>, event: Event) {
-        match event {
-            Event::Envelope(bytes) => self.envelope(&bytes),
-            Event::State(BusState::Connected) => self.connected(),
-            Event::State(BusState::Disconnected) => self.disconnected("the connection is lost"),
-            Event::State(BusState::Slow) => self.overflowed(),
-            Event::State(BusState::Trouble(words)) => {
-                if words.to_lowercase().contains("slow consumer") {
-                    self.overflowed();
-                }
-                match self.is_connected() {
-                    true => tracing::warn!("the servers of cluster_bus ({}) say: {words}", self.options.servers),
-                    false => self.disconnected(&words),
-                }
-            }
-        }
-    }
-
-    fn envelope(self: &Arc<Self>, bytes: &Bytes) {
-        match Envelope::decode(bytes) {
-            #[cfg(test)]
-            Ok(Some(envelope)) if self.is_deaf(&envelope) => {}
-            Ok(Some(Envelope::Beat { from, boot })) => self.beat_heard(from, boot),
-            Ok(Some(Envelope::Greeting(greeting))) => self.greeting(greeting),
-            Ok(Some(Envelope::Sealed(sealed))) => self.sealed(&sealed),
-            Ok(None) => {}
-            Err(error) => tracing::debug!("somebody on the bus sends what nobody understands: {error}"),
-        }
-    }
-
-    fn sealed(self: &Arc<Self>, sealed: &Sealed) {
-        let link = self.state().links.get(&sealed.from).cloned();
-        let Some(link) = link.filter(|link| link.state().session.id == sealed.session) else {
-            return self.sealed_stranger(sealed);
-        };
-        let opened = {
-            let mut state = link.state();
-            let opened = state.session.open(sealed);
-            if opened.is_some() {
-                state.heard = Instant::now();
-            }
-            opened
-        };
-        let Some(opened) = opened else { return };
-        if opened.missing > 0 {
-            // The server lost it, or cut this reader off: the two have to compare.
-            self.inbox.overflowed(link.node);
-        }
-        match Content::decode(&opened.content) {
-            Ok(Some(content)) => self.take(&link, sealed.lane, content),
-            Ok(None) => {}
-            Err(error) => self.close_saying(&link, &error.to_string()),
-        }
-    }
-
-    fn take(self: &Arc<Self>, link: &Arc<Link>, lane: Lane, content: Content) {
-        match content {
-            Content::Message { position, message } => {
-                let message = if message.len() < SMALL { Bytes::copy_from_slice(&message) } else { message };
-                let arrived = &mut link.state().lanes[lane as usize].arrived;
-                *arrived = position.max(*arrived);
-                if !self.inbox.offer(link.node, link.id, lane, message) {
-                    self.inbox.overflowed(link.node);
-                }
-            }
-            Content::Credit(read) => link.credit(read),
-            Content::Mark(position) => {
-                let arrived = &mut link.state().lanes[lane as usize].arrived;
-                *arrived = position.max(*arrived);
-            }
-            Content::Frame(frame) => self.frame(link, frame),
-        }
-    }
-
-    fn frame(self: &Arc<Self>, link: &Arc<Link>, frame: Frame) {
-        match frame {
-            Frame::Ping { number, now, linked, report, steady } => {
-                let ours = self.rt.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-                let our_steady = self.steady();
-                let (wall, changed) = {
-                    let mut state = link.state();
-                    let health = &mut state.health;
-                    if let Some(theirs) = steady {
-                        health.ahead.note(theirs, our_steady, Instant::now());
-                    }
-                    let wall = now.saturating_add(health.rtt.unwrap_or_default().as_millis() as u64 / 2);
-                    health.clock = Some((wall as i64).saturating_sub(ours as i64));
-                    (wall, state.linked.replace(linked.clone()).as_ref() != Some(&linked))
-                };
-                self.members.heard_wall(link.node, wall);
-                self.state().roster.reported(link.node, report);
-                if changed {
-                    self.inbox.linked(link.node, link.id, linked);
-                }
-                // A peer that pings faster than it reads gets fewer answers.
-                let _ = link.notes.try_send(Content::Frame(Frame::Pong { number }));
-            }
-            Frame::Pong { number } => {
-                let health = &mut link.state().health;
-                if let Some((pinged, at)) = health.pinged.filter(|(pinged, _)| *pinged >= number) {
-                    health.unanswered = pinged - number;
-                    if pinged == number {
-                        health.rtt = Some(at.elapsed());
-                    }
-                }
-            }
-            Frame::Bye(reason) => self.close(link, &reason),
-            // What the peer says again because its answer was late.
-            Frame::Welcome { .. } => {}
-            Frame::Hello(_) | Frame::Proof { .. } | Frame::Refused { .. } | Frame::Message(_) => {
-                self.close_saying(link, "it began again in the same session");
-            }
-        }
-    }
+    // === servers ===
 
     /// Reports that messages of everybody may be lost.
-    fn overflowed(&self) {
+    pub fn overflowed(&self) {
         let nodes: Vec<Node> = self.state().links.keys().copied().collect();
         nodes.into_iter().for_each(|node| self.inbox.overflowed(node));
     }
 
-    // === servers ===
-
-    fn connected(&self) {
+    pub fn connected(&self) {
         let mut state = self.state();
         (state.connected, state.told) = (Some(true), false);
         state.tries.clear();
@@ -292,7 +170,7 @@ impl Hub {
     }
 
     /// Ends all links, and says so once until a server answers.
-    fn disconnected(&self, reason: &str) {
+    pub fn disconnected(&self, reason: &str) {
         let mut state = self.state();
         state.connected = Some(false);
         let tell = !std::mem::replace(&mut state.told, true);
@@ -308,30 +186,25 @@ impl Hub {
     }
 
     /// Says that this member is there.
-    fn beat(&self) {
+    pub fn beat(&self) {
         if self.is_connected() {
             self.say(Place::Beat, Envelope::Beat { from: self.node, boot: self.boot }.encode());
         }
     }
 
-    /// Does what is due with each heartbeat.
-    pub fn tick(&self) {
-        self.beat();
-        self.end_late_talks();
-        let silence = self.options.heartbeat * MISSING;
-        let links: Vec<Arc<Link>> = self.state().links.values().cloned().collect();
-        for link in links.iter().filter(|link| link.state().heard.elapsed() >= silence) {
-            self.close_saying(link, "no answer");
-        }
-    }
-
     // === links ===
 
-    /// Makes a link of a session with a proven member.
-    pub fn establish(self: &Arc<Self>, node: Node, boot: u64, session: Session, info: PeerInfo) {
+    /// Makes a link of a session with a proven member, and returns it with what it has to say besides messages; `None` if there can be
+    /// none now.
+    pub fn add(
+        &self,
+        (node, boot): (Node, u64),
+        session: Session,
+        info: PeerInfo,
+    ) -> Option<(Arc<Link>, mpsc::Receiver<Content>)> {
         // It may have been removed since it has proven itself.
         if self.members.standing(node) == Standing::Removed {
-            return;
+            return None;
         }
         let old = self.state().links.get(&node).cloned();
         if let Some(old) = old {
@@ -339,7 +212,7 @@ impl Hub {
         }
         let mut state = self.state();
         if state.stopped || state.connected != Some(true) {
-            return;
+            return None;
         }
         state.next += 1;
         let (notes, noted) = mpsc::channel(NOTES);
@@ -350,18 +223,18 @@ impl Hub {
         state.roster.introduced(node, info, time);
         state.roster.up(node, time);
         self.inbox.up(node, link.id);
-        let mut noted = Some(noted);
-        for lane in [Lane::Talk, Lane::Bulk] {
-            let writing = write(self.clone(), link.clone(), lane, noted.take());
-            let task = self.rt.spawn(writing).abort_handle();
-            link.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
-        }
         drop(state);
         self.changed.note();
+        Some((link, noted))
+    }
+
+    /// Returns whether a link is up.
+    pub fn is_up(&self, link: &Link) -> bool {
+        self.state().links.get(&link.node).is_some_and(|last| last.id == link.id)
     }
 
     /// Ends a link, and tells the peer why.
-    fn close_saying(&self, link: &Arc<Link>, reason: &str) {
+    pub fn close_saying(&self, link: &Arc<Link>, reason: &str) {
         let bye = Content::Frame(Frame::Bye(reason.to_owned())).encode();
         // A message that the writer has sealed before and sends later is dropped there: the link is over.
         if let Ok(sealed) = link.state().session.seal(Lane::Talk, &bye) {
@@ -519,9 +392,4 @@ pub(crate) fn network(node: Node) -> IpAddr {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&node.0);
     Ipv6Addr::from(bytes).into()
-}
-
-/// Notes an error of the library, which comes only without memory.
-pub(crate) fn library(error: ErrorStack) -> Failed {
-    Failed::Library(error)
 }

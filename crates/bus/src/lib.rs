@@ -22,12 +22,15 @@ mod handshake;
 mod hub;
 mod link;
 mod options;
+mod receive;
 mod session;
 mod subject;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod tries;
 mod wire;
+mod writer;
 
 pub use bus::{Bus, Reports, StartError};
 pub use config::bus::Bus as BusOptions;

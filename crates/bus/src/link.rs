@@ -3,27 +3,19 @@
 //! Servers cut off whoever reads slowly, so members say how far they have read. What may be under way to a member in a lane is
 //! bounded by what its inbox holds; all else waits here.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use bytes::Bytes;
 use peers::ahead::Ahead;
-use peers::inbox::{MAX_WAITING, cost};
-use peers::kind::Frame;
-use peers::queue::{LaneQueue, Next};
-use share::{Lane, Node};
+use peers::inbox::MAX_WAITING;
+use peers::queue::LaneQueue;
+use share::Node;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 
 use crate::content::Content;
-use crate::hub::Hub;
 use crate::session::Session;
-use crate::wire::Place;
-
-/// What is sealed before others have their turn.
-const BATCH: usize = 64 * 1024;
 
 /// Heartbeats that may be missing.
 pub(crate) const MISSING: u32 = 4;
@@ -46,7 +38,7 @@ pub(crate) struct Link {
     pub tasks: Mutex<Vec<AbortHandle>>,
     state: Mutex<State>,
     /// A lane may go on.
-    room: [Notify; 2],
+    pub room: [Notify; 2],
 }
 
 /// What changes with each message.
@@ -89,7 +81,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// Returns whether so many bytes more may be under way.
-    fn fits(&self, bytes: usize) -> bool {
+    pub fn fits(&self, bytes: usize) -> bool {
         let under_way = self.sent.saturating_sub(self.read_there);
         under_way == 0 || under_way + bytes as u64 <= MAX_WAITING as u64
     }
@@ -100,7 +92,7 @@ impl Flow {
     }
 
     /// Returns whether the peer has read nothing since the last call although something is under way: it may be lost.
-    fn stands_still(&mut self) -> bool {
+    pub fn stands_still(&mut self) -> bool {
         let still = self.sent > self.read_there && self.marked == self.read_there;
         self.marked = self.read_there;
         still
@@ -150,121 +142,12 @@ impl Link {
 }
 
 impl State {
-    fn read(&self, unread: [usize; 2]) -> [u64; 2] {
+    pub fn read(&self, unread: [usize; 2]) -> [u64; 2] {
         [0, 1].map(|lane: usize| self.lanes[lane].arrived.saturating_sub(unread[lane] as u64))
     }
 
-    fn tell(&mut self, read: [u64; 2]) {
+    pub fn tell(&mut self, read: [u64; 2]) {
         self.lanes.iter_mut().zip(read).for_each(|(lane, read)| lane.told = read);
-    }
-}
-
-/// Writes what is to be sent in a lane, until the link ends.
-pub(crate) async fn write(hub: Arc<Hub>, link: Arc<Link>, lane: Lane, notes: Option<mpsc::Receiver<Content>>) {
-    Writer { hub, link, lane, notes, pings: 0, waiting: VecDeque::new() }.run().await;
-}
-
-struct Writer {
-    hub: Arc<Hub>,
-    link: Arc<Link>,
-    lane: Lane,
-    notes: Option<mpsc::Receiver<Content>>,
-    pings: u64,
-    /// Messages that are sent next.
-    waiting: VecDeque<Bytes>,
-}
-
-impl Writer {
-    async fn run(mut self) {
-        let mut beat = tokio::time::interval(self.hub.options.heartbeat);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let contents = tokio::select! {
-                biased;
-                _ = beat.tick() => self.beat(),
-                Some(note) = next_note(&mut self.notes) => vec![note],
-                next = self.link.queues[self.lane as usize].next(BATCH), if self.waiting.is_empty() => match next {
-                    Next::Messages(messages) => {
-                        self.waiting.extend(messages);
-                        Vec::new()
-                    }
-                    Next::Bye(reason) => {
-                        self.send(Content::Frame(Frame::Bye(reason.clone()))).await;
-                        return self.hub.close(&self.link, &reason);
-                    }
-                },
-                () = self.link.room[self.lane as usize].notified(), if !self.waiting.is_empty() => Vec::new(),
-            };
-            for content in contents {
-                self.send(content).await;
-            }
-            while let Some(content) = self.next_message() {
-                self.send(content).await;
-            }
-        }
-    }
-
-    /// Returns what is said with each heartbeat.
-    fn beat(&mut self) -> Vec<Content> {
-        let mut contents = Vec::new();
-        if self.lane == Lane::Talk {
-            contents.push(Content::Frame(self.ping()));
-            contents.push(Content::Credit(self.credit()));
-        }
-        let mut state = self.link.state();
-        let flow = &mut state.lanes[self.lane as usize];
-        if flow.stands_still() {
-            contents.push(Content::Mark(flow.sent));
-        }
-        contents
-    }
-
-    fn ping(&mut self) -> Frame {
-        self.pings += 1;
-        let report = self.hub.members.self_report(self.link.node);
-        let linked = self.hub.linked();
-        let now = self.hub.rt.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-        let mut state = self.link.state();
-        state.health.pinged = Some((self.pings, Instant::now()));
-        state.health.unanswered += 1;
-        Frame::Ping { number: self.pings, now, linked, report, steady: Some(self.hub.steady()) }
-    }
-
-    fn credit(&self) -> [u64; 2] {
-        let unread = self.hub.inbox.unread(self.link.node);
-        let mut state = self.link.state();
-        let read = state.read(unread);
-        state.tell(read);
-        read
-    }
-
-    /// Returns the next message, if it may be under way.
-    fn next_message(&mut self) -> Option<Content> {
-        let bytes = cost(self.waiting.front()?);
-        let mut state = self.link.state();
-        let flow = &mut state.lanes[self.lane as usize];
-        if !flow.fits(bytes) {
-            return None;
-        }
-        flow.sent += bytes as u64;
-        let message = self.waiting.pop_front()?;
-        Some(Content::Message { position: flow.sent, message })
-    }
-
-    async fn send(&self, content: Content) {
-        let content = content.encode();
-        let sealed = self.link.state().session.seal(self.lane, &content);
-        match sealed {
-            Ok(sealed) => self.hub.wire.publish(Place::To(self.link.node, self.lane), sealed).await,
-            Err(error) => tracing::error!("a message to another master is lost: {error}"),
-        }
-    }
-}
-
-async fn next_note(notes: &mut Option<mpsc::Receiver<Content>>) -> Option<Content> {
-    match notes {
-        Some(notes) => notes.recv().await,
-        None => std::future::pending().await,
     }
 }
 

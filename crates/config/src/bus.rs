@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use value::{Map, Value, near};
 
-use crate::cluster::Secret;
+use crate::secret::Secret;
 
 /// The name of the option that lists the servers.
 pub const BUS: &str = "cluster_bus";

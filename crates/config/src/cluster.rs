@@ -9,6 +9,7 @@ use crate::bus::{self, Bus};
 use crate::error::Error;
 use crate::masters::{MasterAddress, UriFormat, parse_master};
 use crate::opts::Opts;
+use crate::secret::Secret;
 
 /// The settings of a master that shares. They exist only with `cluster_id`.
 #[derive(Clone, Debug)]
@@ -65,27 +66,6 @@ pub enum ClusterRole {
     Master,
     /// Votes, and serves no minions.
     Witness,
-}
-
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub(crate) fn new(text: String) -> Self {
-        Secret(text)
-    }
-
-    /// Returns the text.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(…)")
-    }
 }
 
 /// The least number of characters of a secret.
@@ -178,7 +158,7 @@ fn secret(opts: &Opts) -> Result<Option<Secret>, Error> {
         Some(Value::Str(text)) if text.starts_with("sdb://") => {
             Err(opts.wrong(name, "the secret itself (sdb is not supported)"))
         }
-        Some(Value::Str(text)) if text.chars().count() >= LEAST_SECRET => Ok(Some(Secret(text.clone()))),
+        Some(Value::Str(text)) if text.chars().count() >= LEAST_SECRET => Ok(Some(Secret::new(text.clone()))),
         // YAML reads digits as a number, and another spelling of it would be another secret.
         Some(_) => Err(opts.wrong(name, format!("a text of at least {LEAST_SECRET} characters, in quotes"))),
     }

@@ -31,6 +31,7 @@ mod period;
 mod prepare;
 mod read;
 mod saltfile;
+mod secret;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ use std::path::{Path, PathBuf};
 use value::{Map, Value};
 
 pub use bus_ports::BusPorts;
-pub use cluster::{Cluster, ClusterRole, Once, Secret};
+pub use cluster::{Cluster, ClusterRole, Once};
 pub use common::{CertReqs, FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Roots, Tls, Transport};
 pub use error::Error;
 pub use fields::typed_fields;
@@ -52,6 +53,7 @@ pub use origin::{Origin, Origins};
 pub use period::period;
 pub use prepare::UNIX_PATH_MAX;
 pub use saltfile::{Saltfile, client_file};
+pub use secret::Secret;
 
 /// The default configuration directory.
 pub const CONFIG_DIR: &str = "/etc/salt";
