@@ -11,6 +11,7 @@ mod fuzz;
 #[cfg(test)]
 mod hardening;
 mod instructions;
+mod nats;
 mod packages;
 mod real_salt;
 mod release;
@@ -82,7 +83,8 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
         "instructions" => instructions::chore(rest),
         "salt" => {
             real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))?;
-            real_salt::ensure_clients()
+            real_salt::ensure_clients()?;
+            nats::ensure()
         }
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use crate::run::{Failure, Step, cargo, checked_program, judged};
 use crate::tally::Tally;
 use crate::times::Times;
-use crate::{fuzz, instructions, packages, real_salt};
+use crate::{fuzz, instructions, nats, packages, real_salt};
 
 /// Storms of the simulation in a full run; the short one leaves the number to the test.
 const STORMS: &str = "500";
@@ -78,7 +78,12 @@ fn prepare(scope: Scope) -> Result<Result<JoinHandle<Result<(), Failure>>, Failu
     if judged() {
         packages::ensure(&[packages::SERVERS])?;
     }
-    Ok(packages::ensure(&[packages::REAL_SALT]).map(|()| std::thread::spawn(install_real_salt)))
+    let python = packages::ensure(&[packages::REAL_SALT]);
+    if judged() && python.is_ok() {
+        // Unit tests use it, so it cannot be waited for later.
+        nats::ensure()?;
+    }
+    Ok(python.map(|()| std::thread::spawn(install_real_salt)))
 }
 
 fn install_real_salt() -> Result<(), Failure> {
@@ -101,7 +106,7 @@ fn checks(tally: &mut Tally, times: &mut Times) {
 }
 
 fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
-    let step = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]);
+    let step = nats::known_to(cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]));
     let step = match scope {
         Scope::Short => step,
         Scope::Full => step
@@ -167,7 +172,7 @@ fn interop(scope: Scope, built: bool, installed: Result<(), Failure>, tally: &mu
         Scope::Full => step,
     };
     let step = step.env("SALTERN_BIN", checked_program()).env("SALTERN_SALT_DIR", real_salt::folder());
-    follow(tally, step.env("RUST_TEST_THREADS", scenarios_at_once().to_string()))
+    follow(tally, nats::known_to(step).env("RUST_TEST_THREADS", scenarios_at_once().to_string()))
 }
 
 /// Scenarios wait for timeouts most of the time, so half as many again as there are processors run at once.

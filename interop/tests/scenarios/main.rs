@@ -4,6 +4,7 @@ mod access_control;
 mod alternating;
 mod beside;
 mod browser;
+mod bus;
 mod certificates;
 mod clients;
 mod crash;
