@@ -1,8 +1,10 @@
 //! The carrier as the master sees it: start, send, read reports, stop.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_nats::client::PublishErrorKind;
 use async_nats::{Client, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -64,7 +66,7 @@ impl Bus {
         for subject in subjects.of(node) {
             subscribers.push(client.subscribe(subject).await.map_err(|_| StartError::Client)?);
         }
-        let wire = Arc::new(Nats { client, subjects });
+        let wire = Arc::new(Nats { client, subjects, told_too_long: AtomicBool::new(false) });
         let (mut bus, reports) = Bus::over(rt.clone(), options, members, wire)?;
         let pump = rt.spawn(pump(bus.hub.clone(), subscribers, states)).abort_handle();
         bus.tasks.push(pump);
@@ -212,14 +214,22 @@ async fn pump(hub: Arc<Hub>, subscribers: Vec<Subscriber>, mut states: mpsc::Unb
 struct Nats {
     client: Client,
     subjects: Subjects,
+    /// A message was too long for the servers, and that was told.
+    told_too_long: AtomicBool,
 }
 
 impl Wire for Nats {
     fn publish(&self, place: Place, envelope: Bytes) -> Sending<'_> {
         Box::pin(async move {
-            if let Err(error) = self.client.publish(self.subjects.at(place), envelope).await {
-                tracing::debug!("nothing can be sent over the bus: {error}");
+            let len = envelope.len();
+            let Err(error) = self.client.publish(self.subjects.at(place), envelope).await else { return };
+            let is_too_long = error.kind() == PublishErrorKind::MaxPayloadExceeded;
+            if is_too_long && !self.told_too_long.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "the servers of cluster_bus take no message of {len} bytes: set max_payload to 1MB there"
+                );
             }
+            tracing::debug!("a message of {len} bytes is not sent over the bus: {error}");
         })
     }
 

@@ -89,14 +89,11 @@ impl Hub {
 
     fn greeted(self: &Arc<Self>, first: Greeting) {
         let node = first.from;
-        if self.state().stopped
-            || self.members.standing(node) == Standing::Removed && !self.may_tell(node)
-            || !self.enter(node)
-        {
+        let is_told = self.members.standing(node) != Standing::Removed || self.may_tell(node);
+        if self.state().stopped || !is_told || !self.enter(node) {
             return;
         }
-        if !is_genuine(&first, None) {
-            self.guard().failed(network(node).into(), self.time().0);
+        if !self.is_genuine(&first) {
             return self.leave(node);
         }
         let answered = Fresh::generate().and_then(|fresh| {
@@ -115,6 +112,31 @@ impl Hub {
                 self.leave(node);
             }
         }
+    }
+
+    /// Returns whether a node has sent this greeting. After too many that are forged none is checked for a while: those of each member
+    /// are counted by themselves, and those of all strangers together, since a node costs nothing to make.
+    fn is_genuine(&self, first: &Greeting) -> bool {
+        let counted = match self.members.standing(first.from) {
+            Standing::Member => network(first.from).into(),
+            Standing::Stranger | Standing::Removed => network(Node([0; 8])).into(),
+        };
+        let now = self.time().0;
+        {
+            let mut guard = self.guard();
+            // It stands for no stranger, and takes no place of one.
+            guard.reserve(counted, now);
+            if !guard.enter(counted, now) {
+                return false;
+            }
+        }
+        let is_genuine = is_genuine(first, None);
+        let mut guard = self.guard();
+        guard.leave(counted);
+        if !is_genuine {
+            guard.failed(counted, now);
+        }
+        is_genuine
     }
 
     /// Returns whether a removed node is told again that it was removed.

@@ -219,9 +219,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
         };
         // Spans carry ids for the lines in them, whatever their own level; they cost nothing where no line shows ids.
         (metadata.is_span() && self.shows_spans)
-            || (metadata.is_event()
-                && highest >= self.root
-                && highest >= self.threshold(&logger_name(metadata.target())))
+            || (metadata.is_event() && highest >= self.root && {
+                let threshold = self.threshold(&logger_name(metadata.target()));
+                highest >= threshold && (threshold <= Level::DEBUG || !repeats_itself(metadata.target()))
+            })
     }
 
     fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
@@ -274,6 +275,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
         };
         self.writer.write(&line, &facts, Limited::current().as_ref());
     }
+}
+
+/// Returns whether a library logs the same error with each attempt to reach a server. Who uses it tells the error once.
+fn repeats_itself(target: &str) -> bool {
+    target.split("::").next() == Some("async_nats")
 }
 
 /// Returns Salt's name for a target: its own, or that of the Rust path.
@@ -440,6 +446,19 @@ mod tests {
                 "hyper.client GARBAGE x",
             ]
         );
+    }
+
+    #[test]
+    fn what_a_library_says_with_each_attempt_is_for_those_who_look_for_it() {
+        let shown = |level: &str| {
+            let options = map! { "log_fmt_logfile" => "%(name)s %(message)s", "log_level_logfile" => level };
+            lines(options, || {
+                tracing::error!(target: "async_nats::connector", "authorization violation");
+                tracing::error!(target: "salt.master", "ours");
+            })
+        };
+        assert_eq!(shown("info"), ["salt.master ours"]);
+        assert_eq!(shown("debug"), ["async_nats.connector authorization violation", "salt.master ours"]);
     }
 
     #[test]

@@ -135,6 +135,35 @@ async fn a_flood_of_strangers_costs_little_and_keeps_no_member_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn forged_greetings_of_many_nodes_are_soon_not_even_checked() {
+    let net = Net::default();
+    let with = |number| Options { credentials: secret("a secret of twenty chars"), ..options(number) };
+    let mut eight = net.start(with(8), acquainted(&[1]));
+    let keys: Vec<MemberKey> = lower_than(node(8)).take(60).collect();
+    for key in &keys {
+        let greeting = Stranger::new(key.clone()).greeting(&eight).unwrap();
+        let forged = Greeting { signature: [0; 64], ..greeting };
+        net.put(Place::To(node(8), Lane::Talk), Envelope::Greeting(forged).encode());
+    }
+    pause().await;
+    let answered = || {
+        let greeting = Stranger::new(keys[0].clone()).greeting(&eight).unwrap();
+        net.seen();
+        net.put(Place::To(node(8), Lane::Talk), Envelope::Greeting(greeting).encode());
+        async {
+            pause().await;
+            answers(&net).len()
+        }
+    };
+    assert_eq!(answered().await, 0, "a stranger waits");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(answered().await, 1, "and not for long");
+    let mut one = net.start(with(1), acquainted(&[8]));
+    assert_eq!(eight.next().await, Some(Incoming::Up(node(1))));
+    assert_eq!(one.next().await, Some(Incoming::Up(node(8))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn five_wrong_proofs_close_the_door_for_a_minute() {
     let net = Net::default();
     let with = Options { credentials: secret("a secret of twenty chars"), ..options(8) };
