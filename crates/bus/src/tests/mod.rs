@@ -3,5 +3,6 @@
 mod attacks;
 mod conformance;
 mod joining;
+mod login;
 mod net;
 mod server;

@@ -30,11 +30,16 @@ pub struct Server {
 impl Server {
     /// Starts a server that wants a token; `None` if none is installed.
     pub fn start(token: &str) -> Option<Server> {
+        Server::with(&["--auth", token])
+    }
+
+    /// Starts a server with these arguments.
+    pub fn with(args: &[&str]) -> Option<Server> {
         let program = program()?;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let child = begin(&program, port, token);
+        let child = begin(&program, port, args);
         Some(Server { program, port, child })
     }
 
@@ -46,13 +51,13 @@ impl Server {
 
     /// Starts it again.
     pub fn begin(&mut self, token: &str) {
-        self.child = begin(&self.program, self.port, token);
+        self.child = begin(&self.program, self.port, &["--auth", token]);
     }
 }
 
-fn begin(program: &PathBuf, port: u16, token: &str) -> Child {
+fn begin(program: &PathBuf, port: u16, args: &[&str]) -> Child {
     let mut command = Command::new(program);
-    command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "--auth", token]);
+    command.args(["-a", "127.0.0.1", "-p", &port.to_string()]).args(args);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
