@@ -8,6 +8,7 @@ use async_nats::client::PublishErrorKind;
 use async_nats::{Client, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use futures_util::stream::select_all;
 use peers::kind::Frame;
 use peers::members::Members;
 use peers::status::{LinkStatus, PeerInfo, WaitingMember};
@@ -57,16 +58,22 @@ impl Bus {
         options: Options,
         members: Arc<dyn Members>,
     ) -> Result<(Bus, Reports), StartError> {
-        // The few states of a client, and no messages.
+        // The few states of clients, and no messages.
         let (told, states) = mpsc::unbounded_channel();
-        let client = connect(servers, move |state| _ = told.send(state)).await?;
+        let open = |lane: Lane| {
+            let told = told.clone();
+            connect(servers, move |state| _ = told.send((lane, state)))
+        };
+        // Nothing small waits behind something large: each lane has a connection.
+        let clients = [open(Lane::Talk).await?, open(Lane::Bulk).await?];
         let node = Node::of_key(&options.key.public());
         let subjects = Subjects::new(&options.cluster_id);
         let mut subscribers = Vec::new();
-        for subject in subjects.of(node) {
-            subscribers.push(client.subscribe(subject).await.map_err(|_| StartError::Client)?);
+        for place in [Place::To(node, Lane::Talk), Place::To(node, Lane::Bulk), Place::Beat] {
+            let subscribed = clients[place.lane() as usize].subscribe(subjects.at(place)).await;
+            subscribers.push(subscribed.map_err(|_| StartError::Client)?);
         }
-        let wire = Arc::new(Nats { client, subjects, told_too_long: AtomicBool::new(false) });
+        let wire = Arc::new(Nats { clients, subjects, told_too_long: AtomicBool::new(false) });
         let (mut bus, reports) = Bus::over(rt.clone(), options, members, wire)?;
         let pump = rt.spawn(pump(bus.hub.clone(), subscribers, states)).abort_handle();
         bus.tasks.push(pump);
@@ -192,14 +199,18 @@ async fn tick(hub: Arc<Hub>) {
     }
 }
 
-/// Hands over what the client reports, until it ends.
-async fn pump(hub: Arc<Hub>, subscribers: Vec<Subscriber>, mut states: mpsc::UnboundedReceiver<BusState>) {
-    let mut messages = futures_util::stream::select_all(subscribers);
+/// Hands over what the clients report, until they end.
+async fn pump(hub: Arc<Hub>, subscribers: Vec<Subscriber>, mut states: mpsc::UnboundedReceiver<(Lane, BusState)>) {
+    let (mut messages, mut both) = (select_all(subscribers), Both::default());
     loop {
         tokio::select! {
             biased;
             state = states.recv() => match state {
-                Some(state) => hub.heard(Event::State(state)),
+                Some((lane, state)) => {
+                    if let Some(state) = both.hear(lane, state) {
+                        hub.heard(Event::State(state));
+                    }
+                }
                 None => return,
             },
             message = messages.next() => match message {
@@ -210,9 +221,27 @@ async fn pump(hub: Arc<Hub>, subscribers: Vec<Subscriber>, mut states: mpsc::Unb
     }
 }
 
+/// Whether the connections of both lanes are up: the bus is when they are.
+#[derive(Default)]
+struct Both([bool; 2]);
+
+impl Both {
+    /// Returns what the state of one connection means for the bus.
+    fn hear(&mut self, lane: Lane, state: BusState) -> Option<BusState> {
+        let were_up = self.0 == [true; 2];
+        match &state {
+            BusState::Connected => self.0[lane as usize] = true,
+            BusState::Disconnected => self.0[lane as usize] = false,
+            BusState::Slow | BusState::Trouble(_) => return Some(state),
+        }
+        (were_up != (self.0 == [true; 2])).then_some(state)
+    }
+}
+
 /// The servers of NATS.
 struct Nats {
-    client: Client,
+    /// By lane.
+    clients: [Client; 2],
     subjects: Subjects,
     /// A message was too long for the servers, and that was told.
     told_too_long: AtomicBool,
@@ -222,7 +251,10 @@ impl Wire for Nats {
     fn publish(&self, place: Place, envelope: Bytes) -> Sending<'_> {
         Box::pin(async move {
             let len = envelope.len();
-            let Err(error) = self.client.publish(self.subjects.at(place), envelope).await else { return };
+            let Err(error) = self.clients[place.lane() as usize].publish(self.subjects.at(place), envelope).await
+            else {
+                return;
+            };
             let is_too_long = error.kind() == PublishErrorKind::MaxPayloadExceeded;
             if is_too_long && !self.told_too_long.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
@@ -235,9 +267,29 @@ impl Wire for Nats {
 
     fn flush(&self) -> Sending<'_> {
         Box::pin(async move {
-            if let Err(error) = self.client.flush().await {
-                tracing::debug!("the last messages may not have been sent over the bus: {error}");
+            for client in &self.clients {
+                if let Err(error) = client.flush().await {
+                    tracing::debug!("the last messages may not have been sent over the bus: {error}");
+                }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bus_is_there_while_both_connections_are() {
+        let mut both = Both::default();
+        let (up, down) = (BusState::Connected, BusState::Disconnected);
+        assert_eq!(both.hear(Lane::Bulk, up.clone()), None);
+        assert_eq!(both.hear(Lane::Talk, up.clone()), Some(up.clone()));
+        assert_eq!(both.hear(Lane::Talk, down.clone()), Some(down.clone()));
+        assert_eq!(both.hear(Lane::Bulk, down), None);
+        assert_eq!(both.hear(Lane::Talk, up.clone()), None);
+        assert_eq!(both.hear(Lane::Bulk, BusState::Slow), Some(BusState::Slow));
+        assert_eq!(both.hear(Lane::Bulk, up.clone()), Some(up));
     }
 }

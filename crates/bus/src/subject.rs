@@ -1,7 +1,5 @@
 //! Names of what is on the servers.
 
-use share::{Lane, Node};
-
 use crate::wire::Place;
 
 /// The subjects of a set.
@@ -21,11 +19,6 @@ impl Subjects {
             }
             Place::Beat => format!("{}.beat", self.0),
         }
-    }
-
-    /// Returns the subjects that a member listens to.
-    pub fn of(&self, node: Node) -> [String; 3] {
-        [Place::To(node, Lane::Talk), Place::To(node, Lane::Bulk), Place::Beat].map(|place| self.at(place))
     }
 }
 

@@ -15,6 +15,16 @@ pub(crate) enum Place {
     Beat,
 }
 
+impl Place {
+    /// Returns the lane that an envelope for this place belongs to.
+    pub fn lane(self) -> Lane {
+        match self {
+            Place::To(_, lane) => lane,
+            Place::Beat => Lane::Talk,
+        }
+    }
+}
+
 /// A future that sends something.
 pub(crate) type Sending<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
