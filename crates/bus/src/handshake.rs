@@ -206,6 +206,16 @@ impl Hub {
             copied: None,
         };
         judge(&talk.theirs, &facts).map_err(Failed::Refuse)?;
+        // An answer is about the greeting of this member. A greeting may be an old one that somebody repeats.
+        if talk.is_first { self.judge_time(talk) } else { Ok(()) }
+    }
+
+    /// Decides about the time of a peer that speaks now.
+    fn judge_time(&self, talk: &Talk) -> Result<(), Failed> {
+        // What a stranger says of the time counts only after its proof.
+        if self.members.standing(talk.node) == Standing::Member {
+            self.members.heard_time(talk.node, talk.theirs.now);
+        }
         judge_time(&talk.theirs, self.now()).map_err(Failed::Refuse)
     }
 
@@ -248,6 +258,10 @@ impl Hub {
             Ok(_) => return self.go_on(talk, Ok(())),
             Err(error) => return self.refuse(talk, error.into()),
         };
+        let speaks = !talk.is_first && matches!(frame, Frame::Proof { .. } | Frame::Welcome { .. });
+        if speaks && let Err(failed) = self.judge_time(&talk) {
+            return self.refuse(talk, failed);
+        }
         match (frame, talk.stage) {
             (Frame::Refused { reason, word }, _) => self.refuse(talk, Failed::Refused { reason, word }),
             (Frame::Proof { how, bytes }, Stage::Proof(wanted)) => self.proof(talk, (how, &bytes), wanted),
@@ -295,8 +309,8 @@ impl Hub {
         if self.members.standing(talk.node) == Standing::Stranger {
             let refused = |reason| Failed::Refuse(Refusal::Admission { name: talk.theirs.name.clone(), reason });
             self.members.admit(&newcomer(talk)).map_err(refused)?;
+            self.members.heard_time(talk.node, talk.theirs.now);
         }
-        self.members.heard_time(talk.node, talk.theirs.now);
         Ok(())
     }
 

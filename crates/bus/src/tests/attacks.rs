@@ -214,3 +214,19 @@ async fn garbage_is_passed_over() {
     }
     assert_eq!(two.next().await, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_an_old_greeting_is_not_heard() {
+    let net = Net::default();
+    let (one, two) = linked(&net).await;
+    let seen = net.seen();
+    let heard = || two.known.times.lock().unwrap().len();
+    let before = heard();
+    assert_eq!(before, 1);
+    for (place, envelope) in seen {
+        net.put(place, envelope);
+    }
+    pause().await;
+    assert_eq!(heard(), before);
+    drop(one);
+}

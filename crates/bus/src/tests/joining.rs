@@ -106,3 +106,22 @@ async fn a_server_that_is_lost_takes_all_away_at_once() {
     net.set_down(false);
     assert_eq!(one.next().await, Some(Incoming::Up(node(2))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_days_ahead_is_refused_whoever_begins() {
+    for behind in [1, 2] {
+        let net = Net::default();
+        let mut one = net.start(options(1), acquainted(&[2]));
+        let two = net.start(options(2), acquainted(&[1]));
+        let (late, other) = if behind == 1 { (&one, &two) } else { (&two, &one) };
+        *late.known.behind.lock().unwrap() = 252 * 3_600_000;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(late.reason(), "clock is 10 days ahead");
+        assert_eq!(
+            other.reason(),
+            "refused there: the clock of \"m2\" is 10 days ahead".replace("m2", &format!("m{}", 3 - behind))
+        );
+        assert!(!late.known.times.lock().unwrap().is_empty(), "what a member says of the time is heard");
+        assert_eq!(one.next().await, None);
+    }
+}

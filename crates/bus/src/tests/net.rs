@@ -25,6 +25,10 @@ use crate::wire::{Event, Place, Sending, Wire};
 pub struct Known {
     members: Mutex<BTreeMap<Node, (String, Standing)>>,
     pub waited: Mutex<Vec<String>>,
+    /// The times that were told.
+    pub times: Mutex<Vec<u64>>,
+    /// How far the wall clock of this member is behind.
+    pub behind: Mutex<u64>,
 }
 
 impl Known {
@@ -58,6 +62,14 @@ impl Members for Known {
 
     fn waits(&self, newcomer: &Newcomer) {
         self.waited.lock().unwrap().push(newcomer.name.clone());
+    }
+
+    fn present(&self, wall: u64) -> u64 {
+        wall - *self.behind.lock().unwrap()
+    }
+
+    fn heard_time(&self, _node: Node, theirs: u64) {
+        self.times.lock().unwrap().push(theirs);
     }
 
     fn learn(&self, _from: Node, _decisions: Vec<Bytes>) {}
