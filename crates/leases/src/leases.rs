@@ -173,6 +173,14 @@ impl Leases {
         }
     }
 
+    /// Takes note of why the store cannot be opened.
+    pub fn cannot_open(&self, error: &OpenError) {
+        self.set_health(match error {
+            OpenError::NoAnswer(reason) => Health::NoAnswer(reason.clone()),
+            OpenError::Absent(reason) | OpenError::Settings(reason) => Health::Unusable(reason.clone()),
+        });
+    }
+
     /// Opens the store, and takes and keeps what is wanted. Never ends.
     pub async fn run(&self, bucket: &dyn Bucket) {
         loop {
@@ -186,10 +194,7 @@ impl Leases {
                     self.set_health(Health::Sound(opened.replicas));
                     self.serve(bucket).await;
                 }
-                Err(OpenError::NoAnswer(reason)) => self.set_health(Health::NoAnswer(reason)),
-                Err(OpenError::Absent(reason) | OpenError::Settings(reason)) => {
-                    self.set_health(Health::Unusable(reason));
-                }
+                Err(error) => self.cannot_open(&error),
             }
             self.wait_to_open().await;
         }

@@ -34,6 +34,16 @@ pub fn bucket(set: &str) -> String {
     format!("saltern_{}_lease", short(set))
 }
 
+/// Returns the name of the stream that keeps signed decisions.
+pub fn keep(set: &str) -> String {
+    format!("SALTERN_{}_KEEP", short(set))
+}
+
+/// Returns what the subjects of that stream begin with.
+pub fn keep_subjects(set: &str) -> String {
+    format!("saltern.{set}.keep")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +51,8 @@ mod tests {
     #[test]
     fn no_two_sets_have_one_name_and_none_is_too_long() {
         assert_eq!(bucket("prod-2"), "saltern_prod-2_lease");
+        assert_eq!(keep("prod_2E"), "SALTERN_prod_2E_KEEP");
+        assert_eq!(keep_subjects("a_2Eb"), "saltern.a_2Eb.keep");
         let all: Vec<String> = [1, 63, 64, 65, 66, 768].map(|length| bucket(&"x".repeat(length))).into();
         for (place, name) in all.iter().enumerate() {
             assert!(name.len() <= 100 && !all[..place].contains(name), "{name}");

@@ -116,6 +116,8 @@ fn difference(wanted: &Config, found: &Config) -> Option<String> {
         word("retention", format!("{:?}", wanted.retention), format!("{:?}", found.retention)),
         word("discard", format!("{:?}", wanted.discard), format!("{:?}", found.discard)),
         number("max_msgs_per_subject", wanted.max_messages_per_subject, found.max_messages_per_subject),
+        // Without a bound servers show another number than they were given.
+        number("max_bytes", wanted.max_bytes, if wanted.max_bytes == 0 { 0 } else { found.max_bytes }),
         flag("discard_new_per_subject", false, found.discard_new_per_subject),
         flag("allow_direct", wanted.allow_direct, found.allow_direct),
         flag("allow_rollup_hdrs", wanted.allow_rollup, found.allow_rollup),

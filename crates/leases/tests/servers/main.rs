@@ -4,7 +4,7 @@ mod server;
 
 use std::time::Duration;
 
-use saltern_leases::{Bucket, BucketError, Change, Health, JetStreamBucket, Leases, OpenError, Who};
+use saltern_leases::{Bucket, BucketError, Change, Health, JetStreamBucket, Keep, KeepError, Leases, OpenError, Who};
 use server::{Servers, program};
 use tokio::time::{Instant, timeout};
 
@@ -169,4 +169,43 @@ async fn with_one_of_three_servers_gone_leases_go_on_and_with_two_gone_nobody_ho
     assert_eq!(two.leases.held("x"), None);
     servers.begin(0);
     taken(&two.leases).await;
+}
+
+async fn read(keep: &Keep) -> Vec<bytes::Bytes> {
+    let (to, mut values) = tokio::sync::mpsc::channel(8);
+    let mut all = Vec::new();
+    let take = async {
+        while let Some(value) = values.recv().await {
+            all.push(value);
+        }
+    };
+    let (done, ()) = timeout(PATIENCE, async { tokio::join!(keep.read("keys", to), take) }).await.unwrap();
+    done.unwrap();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_is_read_again_and_only_the_last_of_each_key() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 1, true);
+    let keep = Keep::new(servers.client().await, "a_b");
+    let opens = async { while keep.open().await.is_err() {} };
+    timeout(PATIENCE, opens).await.unwrap();
+    assert_eq!(read(&keep).await.len(), 0);
+    let long = "x".repeat(4_000);
+    for number in 0..700 {
+        keep.put("keys", &format!("web{number}"), format!("{number}").into()).await.unwrap();
+    }
+    for (key, value) in [("web0", "again"), ("*.>", "odd"), (&long, "long")] {
+        keep.put("keys", key, value.into()).await.unwrap();
+    }
+    keep.put("members", "web0", "of another class".into()).await.unwrap();
+    assert_eq!(keep.put("keys", "a", vec![0; saltern_leases::LONGEST + 1].into()).await, Err(KeepError::TooLong));
+    servers.kill(0);
+    servers.begin(0);
+    timeout(PATIENCE, async { while keep.open().await.is_err() {} }).await.unwrap();
+    let read = read(&keep).await;
+    let last: Vec<&[u8]> = read.iter().rev().take(3).rev().map(|value| &value[..]).collect();
+    assert_eq!(last, [&b"again"[..], b"odd", b"long"]);
+    assert_eq!(read.len(), 702, "each key once");
 }

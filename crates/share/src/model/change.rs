@@ -56,6 +56,8 @@ pub enum Change {
         /// The decisions.
         decisions: Vec<Record>,
     },
+    /// Decisions that were kept outside the set. They are checked as if this member had passed them on.
+    Kept(Vec<Record>),
 }
 
 impl<R: Records> Model<R> {
@@ -94,6 +96,7 @@ impl<R: Records> Model<R> {
                 self.delete(lost, now, actions);
             }
             Change::Welcome { from, decisions } => self.welcomed(from, decisions, now, actions),
+            Change::Kept(decisions) => self.kept(decisions, now, actions),
         }
     }
 

@@ -68,3 +68,24 @@ fn a_reader_cannot_make_itself_a_master_by_its_welcome() {
     let warnings = net.hosts[0].warnings();
     assert!(warnings.iter().any(|text| text.contains("m2 lacks the right members")), "{warnings:?}");
 }
+
+#[test]
+fn what_was_kept_outside_the_set_counts_only_with_the_signature_of_a_member() {
+    let mut net = Net::new(2, 1);
+    net.decide(1, "web1", State::Accepted, "k");
+    let kept = |net: &Net, id: &str| net.hosts[1].model.records().get(Class::Keys, &Key::new(id).unwrap()).unwrap();
+    let good = kept(&net, "web1");
+    // The first member has not heard of it: nobody is there.
+    net.cut(0, 1);
+    net.decide(1, "web2", State::Accepted, "k");
+    let forged = signed_by(kept(&net, "web2"), &net::member_key(0));
+    let mut fresh = Net::new(2, 1);
+    fresh.change(0, Change::Kept(vec![forged, good]));
+    assert!(accepted(&fresh.hosts[0], "web1"), "{:?}", fresh.hosts[0].warnings());
+    assert!(!accepted(&fresh.hosts[0], "web2"));
+    let warnings = fresh.hosts[0].warnings();
+    assert!(
+        warnings.iter().any(|text| text.contains("1 decisions that were kept") && text.contains("signature")),
+        "{warnings:?}"
+    );
+}

@@ -1,0 +1,167 @@
+//! A stream that keeps the last copy of signed decisions, for a master that meets nobody. It is never the only copy, and whoever reads
+//! it must check what it says: servers may have been taken over.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::context::Context;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc::Sender;
+use tokio::time::timeout;
+
+use crate::bucket::OpenError;
+use crate::jetstream::context;
+use crate::names;
+use crate::objects::{self, TIMEOUT};
+
+/// The maximum number of bytes of the stream.
+const MOST_BYTES: i64 = 1 << 30;
+
+/// The maximum length of a value in bytes. Servers take 1 MiB by default, with everything around it.
+pub const LONGEST: usize = 512 * 1024;
+
+/// How many messages are asked for at once.
+const BATCH: usize = 500;
+
+/// For how long nothing may arrive before the consumer is made again: consumers live on one server.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How often the consumer is made again before it is given up.
+const ATTEMPTS: u32 = 10;
+
+/// The stream of a set.
+pub struct Keep {
+    context: Context,
+    name: String,
+    subjects: String,
+}
+
+/// Why something could not be kept or read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeepError {
+    /// Nobody answers, or not now. It may be tried again.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// It is longer than a message may be.
+    #[error("it is longer than {LONGEST} bytes")]
+    TooLong,
+}
+
+impl Keep {
+    /// Creates the stream of a set, whose name is written as in subjects.
+    pub fn new(client: Client, set: &str) -> Keep {
+        Keep { context: context(client), name: names::keep(set), subjects: names::keep_subjects(set) }
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            name: self.name.clone(),
+            subjects: vec![format!("{}.>", self.subjects)],
+            description: Some("What a set of Saltern masters has decided about members and minion keys".to_owned()),
+            storage: StorageType::File,
+            retention: RetentionPolicy::Limits,
+            max_messages_per_subject: 1,
+            max_bytes: MOST_BYTES,
+            discard: DiscardPolicy::New,
+            deny_delete: true,
+            allow_direct: false,
+            ..Config::default()
+        }
+    }
+
+    /// Finds the stream, or makes it.
+    ///
+    /// # Errors
+    /// If it cannot be used, now or at all.
+    pub async fn open(&self) -> Result<(), OpenError> {
+        let info = objects::open(&self.context, self.config()).await?;
+        match info.config.max_age.is_zero() {
+            true => Ok(()),
+            false => Err(OpenError::Settings(format!(
+                "the JetStream stream {} forgets what is older than {} s (max_age), and must forget nothing",
+                self.name,
+                info.config.max_age.as_secs_f64()
+            ))),
+        }
+    }
+
+    /// Keeps a value in place of an earlier one of the same class and key.
+    ///
+    /// # Errors
+    /// See [`KeepError`].
+    pub async fn put(&self, class: &str, key: &str, value: Bytes) -> Result<(), KeepError> {
+        if value.len() > LONGEST {
+            return Err(KeepError::TooLong);
+        }
+        let subject = format!("{}.{}.{}", self.subjects, names::part(class), names::part(key));
+        let message = PublishMessage::build().payload(value).expected_stream(self.name.clone());
+        let published = async { self.context.send_publish(subject, message).await?.await };
+        match timeout(TIMEOUT, published).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(KeepError::NoAnswer(error.to_string())),
+            Err(_) => Err(KeepError::NoAnswer(format!("JetStream has not answered within {} s", TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// Reads all values of a class, in the order in which they were kept, until all are handed on or nobody takes them any more.
+    ///
+    /// # Errors
+    /// If not all can be read. What came before was handed on.
+    pub async fn read(&self, class: &str, to: Sender<Bytes>) -> Result<(), KeepError> {
+        let (mut next, mut failures) = (1, 0);
+        loop {
+            match self.read_from(class, &mut next, &to).await {
+                Ok(()) => return Ok(()),
+                Err(error) if failures < ATTEMPTS => {
+                    tracing::debug!("what JetStream keeps is read again from {next}: {error}");
+                    failures += 1;
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn read_from(&self, class: &str, next: &mut u64, to: &Sender<Bytes>) -> Result<(), KeepError> {
+        let stream = self.context.get_stream_no_info(&self.name).await.map_err(no_answer)?;
+        let config = pull::Config {
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: *next },
+            filter_subject: format!("{}.{}.>", self.subjects, names::part(class)),
+            ack_policy: AckPolicy::None,
+            inactive_threshold: Duration::from_secs(30),
+            ..pull::Config::default()
+        };
+        let made = timeout(SILENCE, stream.create_consumer(config)).await.map_err(no_answer)?;
+        let consumer = made.map_err(no_answer)?;
+        if consumer.cached_info().num_pending == 0 {
+            return Ok(());
+        }
+        loop {
+            let batch = consumer.batch().max_messages(BATCH).expires(SILENCE).messages().await;
+            let mut batch = batch.map_err(no_answer)?;
+            let mut came = false;
+            while let Some(message) = timeout(2 * SILENCE, batch.next()).await.map_err(no_answer)? {
+                let message = message.map_err(no_answer)?;
+                let info = message.info().map_err(no_answer)?;
+                let (sequence, pending) = (info.stream_sequence, info.pending);
+                came = true;
+                *next = sequence + 1;
+                let taken = to.send(message.message.payload.clone()).await;
+                if taken.is_err() || pending == 0 {
+                    return Ok(());
+                }
+            }
+            if !came {
+                return Err(KeepError::NoAnswer("nothing arrives".to_owned()));
+            }
+        }
+    }
+}
+
+fn no_answer(error: impl std::fmt::Display) -> KeepError {
+    KeepError::NoAnswer(error.to_string())
+}
