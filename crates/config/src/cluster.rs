@@ -49,12 +49,14 @@ pub struct Cluster {
 /// Who does what must happen once in the set (`cluster_once`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once {
-    /// `Majority` with three voters or more, else `Available`.
+    /// `JetStream` where the bus has it; else `Majority` with three voters or more, else `Available`.
     Auto,
     /// The member that a majority has chosen; nobody without a majority.
     Majority,
     /// The first member by name that is there; after a partition each side has one.
     Available,
+    /// The member to which the servers of the bus grant it.
+    JetStream,
     /// Each member.
     Off,
 }
@@ -91,10 +93,12 @@ impl Cluster {
         if addresses.len() > MOST_ADDRESSES {
             return Err(opts.wrong("cluster_addresses", format!("a list of at most {MOST_ADDRESSES} addresses")));
         }
+        let bus = read_bus(opts)?;
+        let once = once(opts, bus.is_some())?;
         Ok(Some(Cluster {
             id: id(opts)?,
             peers: self::addresses(opts, "cluster_peers", pool_port)?,
-            bus: read_bus(opts)?,
+            bus,
             secret: secret(opts)?,
             pool_port,
             pki_dir: opts.read("cluster_pki_dir")?,
@@ -104,7 +108,7 @@ impl Cluster {
             // A message has up to 512 KiB, and must fit.
             queue_size: within(opts, "cluster_queue_size", 1 << 20, 16 << 30)? as usize,
             events: events(opts)?,
-            once: once(opts)?,
+            once,
             lease_time: seconds(opts, "cluster_lease_time", 1.0, 600.0)?,
             role: role(opts)?,
             interface: opts.read("interface")?,
@@ -193,16 +197,20 @@ fn events(opts: &Opts) -> Result<Vec<String>, Error> {
     }
 }
 
-fn once(opts: &Opts) -> Result<Once, Error> {
+fn once(opts: &Opts, has_bus: bool) -> Result<Once, Error> {
     let name = "cluster_once";
     Ok(match opts.map.get(name) {
         Some(Value::Str(text)) if text == "auto" => Once::Auto,
         Some(Value::Str(text)) if text == "majority" => Once::Majority,
         Some(Value::Str(text)) if text == "available" => Once::Available,
+        Some(Value::Str(text)) if text == "jetstream" && has_bus => Once::JetStream,
+        Some(Value::Str(text)) if text == "jetstream" => {
+            return Err(opts.wrong(name, "something else than 'jetstream' without 'cluster_bus'"));
+        }
         // YAML reads an `off` without quotes as false.
         Some(Value::Bool(false)) => Once::Off,
         Some(Value::Str(text)) if text == "off" => Once::Off,
-        _ => return Err(opts.wrong(name, "'auto', 'majority', 'available' or 'off'")),
+        _ => return Err(opts.wrong(name, "'auto', 'majority', 'available', 'jetstream' or 'off'")),
     })
 }
 
@@ -361,6 +369,19 @@ mod tests {
         assert_eq!(read(map! { "cluster_once" => "majority" }).once, Once::Majority);
         assert!(refused("cluster_once", "leader").contains("'majority'"));
         refused("cluster_once", true);
+    }
+
+    #[test]
+    fn the_bus_may_grant_leases() {
+        let bus = map! { "cluster_bus" => "nats://h1,h2:4223", "cluster_once" => "jetstream" };
+        let cluster = read(bus);
+        assert_eq!((cluster.once, cluster.bus.unwrap().servers.len()), (Once::JetStream, 2));
+        assert!(refused("cluster_once", "jetstream").contains("cluster_bus"));
+        assert!(refused("cluster_bus", 4_222).contains("nats://"));
+        let mut secret = map! { "cluster_bus" => "nats://h1" };
+        secret.insert("cluster_bus_credentials", map! { "token" => "hunter2", "user" => "a" });
+        let error = Master::from_options(options(secret)).unwrap_err().to_string();
+        assert!(error.contains("cluster_bus_credentials") && !error.contains("hunter2"), "{error}");
     }
 
     #[test]

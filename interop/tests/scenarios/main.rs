@@ -19,6 +19,7 @@ mod gitfs;
 mod grains;
 mod held;
 mod highstate;
+mod jetstream;
 mod log_texts;
 mod logins;
 mod low;

@@ -87,6 +87,17 @@ pub fn page(shared: &Shared) -> String {
             page.sample("saltern_drift", &[("kind", kind)], masters);
         }
     }
+    let leases = metrics.leases.all();
+    if !leases.is_empty() {
+        page.metric(
+            "saltern_lease_held",
+            Kind::Gauge,
+            "Whether this master runs an entry of the schedule for the set.",
+        );
+        for (name, is_held) in leases {
+            page.sample("saltern_lease_held", &[("name", &name)], u8::from(is_held));
+        }
+    }
     process(&mut page, &now.process);
     page.finish()
 }

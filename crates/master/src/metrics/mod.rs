@@ -38,6 +38,28 @@ pub struct Metrics {
     pub not_stored: Counter,
     /// How many other masters of the set differ from this one, by what differs. Only with a set.
     pub drift: Drifted,
+    /// Which entries of the schedule this master runs for the set. Only with a set.
+    pub leases: HeldLeases,
+}
+
+/// Whether each lease is held.
+#[derive(Debug, Default)]
+pub struct HeldLeases(Mutex<BTreeMap<String, bool>>);
+
+impl HeldLeases {
+    /// Takes note of whether a lease is held.
+    pub fn set(&self, lease: &str, is_held: bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get_mut(lease) {
+            Some(held) => *held = is_held,
+            None => drop(all.insert(lease.to_owned(), is_held)),
+        }
+    }
+
+    /// Returns all.
+    pub fn all(&self) -> BTreeMap<String, bool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// How many masters differ in something.
@@ -72,6 +94,7 @@ impl Metrics {
             store_times: Times::default(),
             not_stored: Counter::default(),
             drift: Drifted::default(),
+            leases: HeldLeases::default(),
         }
     }
 

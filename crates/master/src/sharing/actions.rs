@@ -31,6 +31,7 @@ impl Worker {
                     }
                 }
                 Action::WriteKey { id, present, denied } => {
+                    self.note_unkept_key(&id);
                     if let Ok(id) = MinionId::new(id.as_str()) {
                         self.write_key(&id, present.as_ref(), denied.as_ref());
                     }
@@ -58,7 +59,10 @@ impl Worker {
                 Action::Warn(text) => self.warn_of_member(&text),
                 Action::Compared { node, at } => self.note_compared(node, at),
                 Action::Changed(record) if record.class() == Class::Claim => self.note_claim(&record),
-                Action::Changed(record) => self.cache_record(&record),
+                Action::Changed(record) => {
+                    self.note_unkept(&record);
+                    self.cache_record(&record);
+                }
                 Action::Received { from, message } => self.received(from, message),
                 // Nothing waits for it yet.
                 Action::Safe { .. } => {}

@@ -17,35 +17,51 @@ type Leases = BTreeMap<String, (Ballot, Option<Instant>)>;
 
 /// The leases of this member.
 #[derive(Default)]
-pub struct Held(Mutex<Leases>);
+pub struct Held {
+    noted: Mutex<Leases>,
+    /// Who knows what servers have granted. It is asked itself, so that a worker that is busy loses no lease.
+    granted: Mutex<Option<leases::Leases>>,
+}
 
 impl Held {
     fn all(&self) -> MutexGuard<'_, Leases> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has servers grant the leases, or no longer.
+    pub fn grant_by(&self, leases: Option<leases::Leases>) {
+        *self.granted() = leases;
+    }
+
+    fn granted(&self) -> MutexGuard<'_, Option<leases::Leases>> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes over what is held now.
     pub fn renew(&self, held: Leases) {
         let mut all = self.all();
         if *all != held {
-            log(&all, &held);
+            log(&all, &held, if self.granted().is_some() { "from JetStream" } else { "by votes" });
             *all = held;
         }
     }
 
     fn is_held(&self, lease: &str, fence: Ballot, now: Instant) -> bool {
+        if let Some(leases) = &*self.granted() {
+            return leases.held(lease).is_some_and(|(sequence, _)| sequence == fence.round);
+        }
         let all = self.all();
         all.get(lease).is_some_and(|(held, until)| *held == fence && until.is_none_or(|until| now < until))
     }
 }
 
 /// Says what has changed. Simulations read these messages to check that no two members hold a lease.
-fn log(before: &Leases, held: &Leases) {
+fn log(before: &Leases, held: &Leases, how: &str) {
     for (lease, (fence, until)) in held.iter().filter(|(lease, hold)| before.get(*lease) != Some(hold)) {
         match until {
             Some(until) => {
                 let left = until.saturating_duration_since(Instant::now()).as_millis();
-                debug!("holds the lease {lease} by votes, with the fence {}, for {left} ms", fence.round);
+                debug!("holds the lease {lease} {how}, with the fence {}, for {left} ms", fence.round);
             }
             None => debug!("holds the lease {lease} by rank, with the fence {}", fence.round),
         }

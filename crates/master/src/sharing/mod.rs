@@ -5,7 +5,8 @@
 //! `commands` answers the runner `saltern`; `earlier` forgets member keys that this host had before it met others; `presence` knows
 //! which minions are connected to which member, and `forward` has members deliver each other's jobs; `events` sends them events;
 //! `drift` compares what is not shared, such as files and access control;
-//! `once` decides which member runs what the set does once, by votes of the list in the file `voters`; `named` does so for programs,
+//! `once` decides which member runs what the set does once, by votes of the list in the file `voters` or as JetStream grants it
+//! (`granted`, started by `jetstream`), and `kept` has JetStream keep what was decided for a master that meets nobody; `named` does so for programs,
 //! and `held` stops runs whose lease is lost; `restart` begins again after a bug; `room` waits for
 //! room on the disk before the start;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs`, `data` and `tokens` make records of it and write
@@ -21,8 +22,11 @@ mod drift;
 mod earlier;
 mod events;
 mod forward;
+mod granted;
 mod held;
+mod jetstream;
 mod jobs;
+mod kept;
 mod keys;
 mod log;
 mod lost;
@@ -40,12 +44,12 @@ mod voters;
 mod watch;
 mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::keys::{KeyStore, SignInChanges};
 use rt::Rt;
-use share::{Model, Node, State};
+use share::{Class, Key, Model, Node, State};
 use store::share::ShareFile;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -56,6 +60,7 @@ use carrier::SetCarrier;
 use drift::DriftInbox;
 use events::EventInbox;
 use forward::Inbox;
+use jetstream::JetStream;
 use jobs::Caches;
 use members::MemberBook;
 use presence::Fleet;
@@ -78,6 +83,8 @@ pub struct Sharing {
     others: SetLinks,
     handle: SetHandle,
     task: JoinHandle<()>,
+    /// Takes the leases that servers grant.
+    taken: Option<JoinHandle<()>>,
     stop: CancellationToken,
 }
 
@@ -134,16 +141,10 @@ pub async fn start(
     let key = ::keys::MemberKeyPath::of_master(config).load_or_create()?;
     let node = Node::of_key(&key.public());
     let cachedir = config.paths.cachedir.clone();
-    let opened = rt.blocking(move || -> Result<_, Error> {
-        let mut records = ShareFile::open(&cachedir)?;
-        earlier::forget_unmet(&mut records, node)?;
-        let unwritten = Unwritten::open(records.path().with_file_name("unwritten"))?;
-        let arriving = KeyLog::open(records.path().with_file_name("arriving")).map_err(not_sharing)?;
-        let arrived = key_log::read(arriving.path(), 0, 4 * jobs::MOST_UNWRITTEN).map_err(not_sharing)?.0;
-        Ok((records, unwritten, arriving, arrived))
-    });
+    let opened = rt.blocking(move || open(&cachedir, node));
     let opened = opened.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;
     let (records, unwritten, arriving, arrived) = opened?;
+    let jetstream = JetStream::connect(cluster, &settings, records.path()).await?;
     let (last, unwritten, arriving) = (records.last_time(), Arc::new(unwritten), Arc::new(arriving));
     let records = Tracked::new(records, unwritten.clone(), arriving.clone());
     let caches = Caches::new(arriving, arrived.into_iter().collect(), left_over);
@@ -160,6 +161,7 @@ pub async fn start(
     let (drift, drift_news) = DriftInbox::new();
     let around = (clock, caches, fleet.clone(), inbox.clone(), event_inbox.clone(), drift.clone());
     let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, around);
+    jetstream.iter().for_each(|jetstream| jetstream.prepare(&mut owner));
     // Watched before the files are compared, so that no change is missed.
     let watch = KeyWatch::new(rt, shared.stores.keys.store());
     let started = rt.blocking(move || {
@@ -173,6 +175,7 @@ pub async fn start(
     links.set_addresses(&owner.addresses(&book.all()));
     owner.link(links.clone());
     let stop = CancellationToken::new();
+    let taken = jetstream.and_then(|jetstream| jetstream.start(&owner, &worker, rt, &stop));
     let task = rt.spawn(worker::run(owner, work, questions, reports, watch, stop.clone()));
     let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet, held };
     rt.spawn(presence::watch(shared.clone(), others.worker.clone(), stop.clone()));
@@ -180,7 +183,19 @@ pub async fn start(
     rt.spawn(forward::run(shared.clone(), others.clone(), inbox, jobs, stop.clone()));
     let patterns = cluster.events.clone();
     rt.spawn(events::run(shared.clone(), others.clone(), patterns, event_inbox, arriving, stop.clone()));
-    Ok(Some(Sharing { others, handle, task, stop }))
+    Ok(Some(Sharing { others, handle, task, taken, stop }))
+}
+
+/// What lies on the disk of a member: the records, the keys that are not written yet, and the log of what is arriving with its content.
+type OnDisk = (ShareFile, Unwritten, KeyLog, Vec<(Class, Key)>);
+
+fn open(cachedir: &Path, node: Node) -> Result<OnDisk, Error> {
+    let mut records = ShareFile::open(cachedir)?;
+    earlier::forget_unmet(&mut records, node)?;
+    let unwritten = Unwritten::open(records.path().with_file_name("unwritten"))?;
+    let arriving = KeyLog::open(records.path().with_file_name("arriving")).map_err(not_sharing)?;
+    let arrived = key_log::read(arriving.path(), 0, 4 * jobs::MOST_UNWRITTEN).map_err(not_sharing)?.0;
+    Ok((records, unwritten, arriving, arrived))
 }
 
 fn not_sharing(error: std::io::Error) -> Error {
@@ -201,6 +216,9 @@ impl Sharing {
     /// Says goodbye to the other members, and ends.
     pub async fn stop(self) {
         self.stop.cancel();
+        if let Some(Err(error)) = futures_util::future::OptionFuture::from(self.taken).await {
+            tracing::error!("what takes leases failed: {error}");
+        }
         self.others.links.stop().await;
         // What it began is written.
         if let Err(error) = self.task.await {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use runners::Guard;
 use share::duties::{LastRuns, Occasion};
-use share::member::{Member, Right};
+use share::member::{Member, Right, Role};
 use share::votes::{Ballot, LeaseStart, OncePolicy, SetAction, SetLeases, Voters, finish_claim};
 use share::{Change, Class, Content, Index as _, Key, Message, Moment, Node, Records as _, Stamp, State};
 use tokio::sync::mpsc::error::TrySendError;
@@ -18,6 +18,7 @@ use tracing::{debug, error, info};
 use value::{Value, map};
 
 use super::SetLinks;
+use super::granted::{DutyLeases, Granted};
 use super::held::{Held, HeldLease};
 use super::named::Named;
 use super::voters::VotersFile;
@@ -70,7 +71,7 @@ pub async fn turn(links: SetLinks, occasion: Occasion) -> Option<Box<dyn Turn>> 
 
 /// The leases and runs of this member.
 pub struct Once {
-    pub(super) leases: SetLeases,
+    pub(super) leases: DutyLeases,
     pub(super) runs: LastRuns,
     pub(super) waiting: Vec<Waiting>,
     /// What programs run under leases.
@@ -119,13 +120,19 @@ impl Asker {
 
 impl Once {
     /// Creates what a member knows that starts at `now` of the steady clock. Its list of voters is in the file.
-    pub fn new(mut start: LeaseStart, duties: Vec<String>, file: VotersFile, now: u64) -> Once {
+    pub fn new(
+        mut start: LeaseStart,
+        granted: Option<Granted>,
+        duties: Vec<String>,
+        file: VotersFile,
+        now: u64,
+    ) -> Once {
         start.saved = file.read().unwrap_or_else(|error| {
             error!("this master does not know which masters vote until another one tells: {}", crate::chain(&error));
             None
         });
         Once {
-            leases: SetLeases::new(start, now),
+            leases: DutyLeases::new(SetLeases::new(start, now), granted),
             runs: LastRuns::default(),
             waiting: Vec::new(),
             named: Named::default(),
@@ -139,7 +146,7 @@ impl Once {
     /// Returns when something is due.
     pub fn next(&self) -> u64 {
         let waiting = self.waiting.iter().map(|waiting| waiting.until);
-        waiting.chain(self.named.next()).fold(self.leases.next_tick(), u64::min)
+        waiting.chain(self.named.next()).fold(self.leases.votes().next_tick(), u64::min)
     }
 }
 
@@ -149,7 +156,8 @@ pub fn policy(once: config::Once) -> OncePolicy {
         config::Once::Auto => OncePolicy::Auto,
         config::Once::Majority => OncePolicy::Majority,
         config::Once::Available => OncePolicy::Available,
-        config::Once::Off => OncePolicy::Off,
+        // The servers of the bus decide, and no member.
+        config::Once::JetStream | config::Once::Off => OncePolicy::Off,
     }
 }
 
@@ -181,9 +189,9 @@ impl Worker {
     /// Begins again without what was known of leases. Runs that wait are not begun, and those that have begun go on.
     pub(super) fn restart_duties(&mut self) {
         let (duties, file, now) = (self.once.duties.clone(), self.once.file.clone(), self.now().steady);
-        let held = self.once.held.clone();
+        let (held, granted) = (self.once.held.clone(), self.once.leases.granted.take());
         held.renew(BTreeMap::new());
-        self.once = Once { held, ..Once::new(self.lease_start(), duties, file, now) };
+        self.once = Once { held, ..Once::new(self.lease_start(), granted, duties, file, now) };
         self.renew_voters(self.members.all().iter().map(|(node, member)| (*node, member)));
         for node in self.fleet.linked() {
             self.lease_link(node, true);
@@ -195,15 +203,17 @@ impl Worker {
     pub(super) fn renew_voters<'a>(&mut self, members: impl Iterator<Item = (Node, &'a (Member, State))>) {
         let accepted = members.filter(|(_, (_, state))| *state == State::Accepted);
         let voters = Voters::among(accepted.map(|(node, (member, _))| (node, member)));
-        if voters != *self.once.leases.eligible() {
-            let actions = self.once.leases.set_eligible(voters, self.now().steady);
+        if voters != *self.once.leases.votes().eligible() {
+            let may = self.settings.role == Role::Master && voters.contains(self.model.node());
+            let actions = self.once.leases.set_eligible(voters, may, self.now().steady);
             self.follow_leases(actions);
         }
     }
 
     /// Takes note that a member is linked or away.
     pub(super) fn lease_link(&mut self, node: Node, up: bool) {
-        let actions = self.once.leases.link(node, up, self.now().steady);
+        let now = self.now().steady;
+        let actions = self.once.leases.votes_mut().link(node, up, now);
         self.follow_leases(actions);
     }
 
@@ -212,7 +222,8 @@ impl Worker {
         if !self.members.may(from, Right::Lease) {
             return;
         }
-        match self.once.leases.receive(from, packed, self.now().steady) {
+        let now = self.now().steady;
+        match self.once.leases.votes_mut().receive(from, packed, now) {
             Ok(actions) => self.follow_leases(actions),
             Err(error) => {
                 let called = self.members.called(from);
@@ -235,8 +246,8 @@ impl Worker {
     /// Does what is due.
     pub(super) fn leases_due(&mut self) {
         let now = self.now().steady;
-        if self.once.leases.next_tick() <= now {
-            let actions = self.once.leases.tick(now);
+        if self.once.leases.votes().next_tick() <= now {
+            let actions = self.once.leases.votes_mut().tick(now);
             self.follow_leases(actions);
         }
         let late: Vec<Waiting> = self.once.waiting.extract_if(.., |waiting| waiting.until <= now).collect();
@@ -255,7 +266,11 @@ impl Worker {
             let (fence, until) = self.once.leases.hold(duty, now)?;
             Some((duty.clone(), (fence, until.map(at))))
         };
-        self.once.held.renew(self.once.duties.iter().filter_map(held).collect());
+        let all: BTreeMap<String, _> = self.once.duties.iter().filter_map(held).collect();
+        for duty in &self.once.duties {
+            self.shared.metrics.leases.set(duty, all.contains_key(duty));
+        }
+        self.once.held.renew(all);
     }
 
     /// Carries out what the leases want.
@@ -295,7 +310,7 @@ impl Worker {
     fn save_voters(&mut self, packed: &[u8]) -> bool {
         let written = self.once.file.write(packed);
         if let Err(error) = &written {
-            self.once.leases.not_saved();
+            self.once.leases.votes_mut().not_saved();
             if !self.once.unsaved {
                 error!("this master does not vote until it can write down what it promises: {}", crate::chain(error));
             }
@@ -396,6 +411,6 @@ impl Worker {
     }
 
     pub(super) fn voter_names(&self) -> Vec<String> {
-        self.once.leases.voters().nodes().map(|node| self.members.called(node)).collect()
+        self.once.leases.votes().voters().nodes().map(|node| self.members.called(node)).collect()
     }
 }

@@ -14,6 +14,7 @@ use share::member::Role;
 use share::votes::{LeaseStart, OncePolicy};
 use share::{Class, Classes, Node};
 
+use super::granted::Grants;
 use crate::outgoing::{shares_data, shares_jobs};
 use crate::{Error, Stores, listen};
 
@@ -38,11 +39,14 @@ pub struct Settings {
     /// A secret proves that a master belongs to the set.
     pub has_secret: bool,
     pub model: share::Settings,
-    /// Who does what the set does once.
+    /// Who does what the set does once, if the members decide.
     pub once: OncePolicy,
     /// The servers of the bus, if masters are not linked with each other.
     pub bus: Option<config::bus::Bus>,
-    lease_time: u64,
+    /// Who decides on that.
+    pub grants: Grants,
+    /// The option `cluster_lease_time`, in milliseconds.
+    pub lease_time: u64,
     listen: SocketAddr,
     credentials: Credentials,
     heartbeat: Duration,
@@ -79,6 +83,7 @@ impl Settings {
             },
             once: super::once::policy(cluster.once),
             bus: cluster.bus.clone(),
+            grants: Grants::of(cluster),
             lease_time: cluster.lease_time.as_millis() as u64,
             listen,
             credentials: credentials(cluster, config)?,
@@ -93,7 +98,19 @@ impl Settings {
         // A member that has no stamps yet begins at the present as well: rounds of others far ahead of its own would not count.
         let is_newcomer = members <= 1 && (!self.peers.is_empty() || self.bus.is_some());
         let (round, seed) = (last.max(now << 16), rt.below(u64::MAX));
-        LeaseStart { me, policy: self.once, lease_time: self.lease_time, saved: None, is_newcomer, round, seed }
+        // Members that vote beside what servers grant would grant it twice.
+        let policy = if self.grants == Grants::Members { self.once } else { OncePolicy::Off };
+        LeaseStart { me, policy, lease_time: self.lease_time, saved: None, is_newcomer, round, seed }
+    }
+
+    /// Returns the option `cluster_lease_time`.
+    pub fn cluster_lease_time(&self) -> Duration {
+        Duration::from_millis(self.lease_time)
+    }
+
+    /// Returns what proves to others that this master belongs to the set.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 
     /// Returns the settings of the links.

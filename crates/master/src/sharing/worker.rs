@@ -30,7 +30,9 @@ use super::carrier::{Reports, SetCarrier};
 use super::drift::DriftInbox;
 use super::events::EventInbox;
 use super::forward::Inbox;
+use super::granted::{Granted, Grants};
 use super::jobs::{self, Caches};
+use super::kept::{KeptWork, Unkept};
 use super::keys::{self as files, Found, Vanished};
 use super::log::{Warnings, about};
 use super::lost::LostFile;
@@ -75,6 +77,12 @@ pub enum Work {
     Begin(Occasion, oneshot::Sender<Option<(Ballot, Occasion)>>),
     /// Such a run has ended.
     Ended(Occasion),
+    /// What servers grant has changed.
+    Granted(Vec<leases::Change>),
+    /// The servers have no JetStream, so members vote.
+    NoJetStream,
+    /// Something about what is kept in JetStream.
+    Kept(KeptWork),
     /// Somebody asks for something.
     Question(SetQuestion),
     /// Something is due.
@@ -131,6 +139,8 @@ pub struct Worker {
     /// Minions that connected to other members and have not been checked for missed jobs yet. True for those that have just done so.
     pub(super) came: BTreeMap<Node, BTreeMap<String, bool>>,
     pub(super) clock: Arc<Clock>,
+    /// What is to be kept in JetStream, if the set uses it.
+    pub(super) unkept: Option<Arc<Unkept>>,
 }
 
 impl Worker {
@@ -156,7 +166,11 @@ impl Worker {
             settings.lease_start(model.node(), model.last_time(), members, clock.read().certain, &shared.stores.rt)
         };
         let voters = VotersFile::beside(model.records().inner().path());
-        let once = Once::new(start, crate::schedule::duties(&shared.stores.config), voters, STARTED);
+        let granted = (settings.grants != Grants::Members)
+            .then(|| Granted::new(model.node(), settings.cluster_lease_time(), clock.started, &shared.stores.rt));
+        let leases = granted.as_ref().map(|granted| granted.leases.clone());
+        let once = Once::new(start, granted, crate::schedule::duties(&shared.stores.config), voters, STARTED);
+        once.held.grant_by(leases);
         Worker {
             model,
             shared,
@@ -185,6 +199,7 @@ impl Worker {
             beat_at: 0,
             came: BTreeMap::new(),
             clock,
+            unkept: None,
         }
     }
 
@@ -199,6 +214,11 @@ impl Worker {
     /// Takes the links, by which everything is sent from now on.
     pub fn link(&mut self, links: Arc<SetCarrier>) {
         self.links = Some(links);
+    }
+
+    /// Takes where decisions are noted that are to be kept in JetStream.
+    pub fn keep(&mut self, unkept: Arc<Unkept>) {
+        self.unkept = Some(unkept);
     }
 
     /// Enters this master into the set, and takes over what changed while it was not running. `directories` of keys were there
@@ -331,6 +351,9 @@ impl Worker {
             Work::Tell(node, message) => self.tell(node, &message),
             Work::Begin(occasion, answer) => self.begin(occasion, Asker::Run(answer)),
             Work::Ended(occasion) => self.ended(&occasion),
+            Work::Granted(changes) => self.granted(changes),
+            Work::NoJetStream => self.no_jetstream(),
+            Work::Kept(work) => self.work_kept(work),
             Work::Keys(changed) => self.changed_keys(changed),
             Work::Deleted(id) => self.deleted(&id),
             Work::Question((SetRequest::Drift(kind), answer)) => self.drift.question(kind, answer),

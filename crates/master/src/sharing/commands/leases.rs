@@ -9,7 +9,7 @@ use super::super::worker::Worker;
 impl Worker {
     /// Forgets the list of voters, if its majority is gone and a user has confirmed it.
     pub(super) fn forget_voters(&mut self, user: Option<String>) -> Result<Map, String> {
-        let (voters, linked) = (self.once.leases.voters(), self.once.leases.linked_voters());
+        let (voters, linked) = (self.once.leases.votes().voters(), self.once.leases.votes().linked_voters());
         if voters.is_empty() {
             let now = self.once_in_words();
             return Err(format!(
@@ -31,15 +31,16 @@ impl Worker {
             return Ok(map! { "would_forget" => names, "linked" => linked, "next" => next });
         };
         warn!("{user} has this set forget the voters {}: {linked} of them are linked", names.join(", "));
-        let actions = self.once.leases.forget_voters(self.now().steady);
+        let now = self.now().steady;
+        let actions = self.once.leases.votes_mut().forget_voters(now);
         self.follow_leases(actions);
         Ok(map! { "forgotten" => names, "once" => self.once_in_words() })
     }
 
     /// Returns what a person has to do about the voters after a member was removed, if anything.
     pub(super) fn voters_to_forget(&self, removed: share::Node) -> Option<String> {
-        let voters = self.once.leases.voters();
-        let linked = self.once.leases.linked_voters();
+        let voters = self.once.leases.votes().voters();
+        let linked = self.once.leases.votes().linked_voters();
         (voters.contains(removed) && linked < voters.majority()).then(|| {
             format!(
                 "{linked} of {} voters are linked, too few to take it out of their list, so nobody runs what the set does once. If \
@@ -70,8 +71,9 @@ impl Worker {
             }
             (duty.clone(), shown)
         };
-        let leases = &self.once.leases;
+        let leases = self.once.leases.votes();
         let mode = match leases.mode() {
+            _ if self.once.leases.granted.is_some() => "jetstream",
             Mode::Majority => "majority",
             Mode::Available => "available",
             Mode::Off => "off",
@@ -91,7 +93,10 @@ impl Worker {
 
     /// Returns how the set decides who does what it does once, in words, for `saltern.masters`.
     pub(in super::super) fn once_in_words(&self) -> String {
-        let leases = &self.once.leases;
+        if let Some(granted) = &self.once.leases.granted {
+            return granted.in_words(self.settings.lease_time);
+        }
+        let leases = self.once.leases.votes();
         let (voters, eligible) = (leases.voters(), leases.eligible());
         let others: Vec<String> = leases.not_voting().into_iter().map(|node| self.members.called(node)).collect();
         let others = others.join(", ");

@@ -1,0 +1,339 @@
+//! Leases that the servers of the bus grant, in place of those by votes or by rank.
+//!
+//! The option `cluster_once` decides: `jetstream` always; `auto` if the servers have JetStream. A member that has found it once never
+//! votes under `auto` again, whatever the servers say later: others may still hold what JetStream has granted. Without an answer
+//! nobody holds anything.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leases::{Bucket as _, Change, Health, JetStreamBucket, Leases, OpenError, Who};
+use rt::Rt;
+use share::Node;
+use share::votes::{Ballot, Mode, SetAction, SetLeases, Voters};
+use store::disk::{self, Writing};
+use tokio::sync::mpsc::Sender;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::worker::{Work, Worker};
+use crate::set_clock::STARTED;
+
+/// How long to wait before the servers are asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// For how long a master that stops waits until the servers know what it gives back.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Who grants leases by the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grants {
+    /// The members, by votes or by rank.
+    Members,
+    /// The servers of the bus if they have JetStream, else the members.
+    IfThere,
+    /// The servers of the bus.
+    Servers,
+}
+
+impl Grants {
+    pub fn of(cluster: &config::Cluster) -> Grants {
+        match cluster.once {
+            config::Once::JetStream => Grants::Servers,
+            config::Once::Auto if cluster.bus.is_some() => Grants::IfThere,
+            _ => Grants::Members,
+        }
+    }
+}
+
+/// The leases of this member that servers grant.
+#[derive(Clone)]
+pub struct Granted {
+    pub leases: Leases,
+    node: Node,
+    /// When the steady clock of this master began.
+    started: Instant,
+    wanted: BTreeSet<Box<str>>,
+    /// This member has the right to hold leases.
+    may: bool,
+}
+
+impl Granted {
+    pub fn new(node: Node, lease_time: Duration, started: Instant, rt: &Rt) -> Granted {
+        let who = Who { node: node.0, boot: rt.below(u64::MAX) };
+        let leases = Leases::new(who, lease_time, rt.below(u64::MAX));
+        Granted { leases, node, started, wanted: BTreeSet::new(), may: false }
+    }
+
+    fn fence(&self, sequence: u64) -> Ballot {
+        Ballot { round: sequence, node: self.node }
+    }
+
+    fn want(&mut self, lease: &str) {
+        self.wanted.insert(lease.into());
+        if self.may {
+            self.leases.want(lease);
+        }
+    }
+
+    fn release(&mut self, lease: &str) {
+        self.wanted.remove(lease);
+        self.leases.release(lease);
+    }
+
+    fn set_right(&mut self, may: bool) {
+        if may != self.may {
+            self.may = may;
+            self.wanted.iter().for_each(|lease| if may { self.leases.want(lease) } else { self.leases.release(lease) });
+        }
+    }
+
+    /// Forgets what is wanted, after a restart of the worker.
+    fn afresh(mut self) -> Granted {
+        self.wanted.iter().for_each(|lease| self.leases.release(lease));
+        self.wanted.clear();
+        self.may = false;
+        self
+    }
+
+    /// Returns how it is, in words, for `saltern.masters`.
+    pub fn in_words(&self, lease_time: u64) -> String {
+        match self.leases.health() {
+            Health::Opening => {
+                "JetStream: the servers have not answered yet: nobody here runs anything of it".to_owned()
+            }
+            Health::New => {
+                format!("JetStream: its bucket is new: nothing is run for {} s", lease_time as f64 / 1_000.0)
+            }
+            Health::Sound(1) => "JetStream: one server keeps the leases".to_owned(),
+            Health::Sound(replicas) => format!("JetStream: {replicas} servers keep the leases"),
+            Health::NoAnswer(reason) => format!("no quorum: nobody runs it until JetStream answers ({reason})"),
+            Health::Unusable(reason) => format!("JetStream: nobody here runs it: {reason}"),
+        }
+    }
+}
+
+/// The leases of this member, whoever grants them.
+pub struct DutyLeases {
+    votes: SetLeases,
+    pub granted: Option<Granted>,
+}
+
+impl DutyLeases {
+    /// Creates the leases of a member. If servers grant them, the one by votes must be off.
+    pub fn new(votes: SetLeases, granted: Option<Granted>) -> DutyLeases {
+        DutyLeases { votes, granted: granted.map(Granted::afresh) }
+    }
+
+    /// See [`SetLeases::set_eligible`]. `may` says whether this member has the right to hold what servers grant: they do not know.
+    pub fn set_eligible(&mut self, eligible: Voters, may: bool, now: u64) -> Vec<SetAction> {
+        if let Some(granted) = &mut self.granted {
+            granted.set_right(may);
+        }
+        self.votes.set_eligible(eligible, now)
+    }
+
+    /// See [`SetLeases::want`].
+    pub fn want(&mut self, lease: &str, now: u64) -> Vec<SetAction> {
+        match &mut self.granted {
+            Some(granted) => {
+                granted.want(lease);
+                Vec::new()
+            }
+            None => self.votes.want(lease, now),
+        }
+    }
+
+    /// See [`SetLeases::release`].
+    pub fn release(&mut self, lease: &str, now: u64) -> Vec<SetAction> {
+        match &mut self.granted {
+            Some(granted) => {
+                granted.release(lease);
+                Vec::new()
+            }
+            None => self.votes.release(lease, now),
+        }
+    }
+
+    /// See [`SetLeases::begin`].
+    pub fn begin(&mut self, lease: &str, now: u64) -> Option<Ballot> {
+        match &self.granted {
+            Some(_) => self.held(lease, now),
+            None => self.votes.begin(lease, now),
+        }
+    }
+
+    /// See [`SetLeases::finish`].
+    pub fn finish(&mut self, lease: &str, now: u64) -> Vec<SetAction> {
+        match &self.granted {
+            Some(_) => Vec::new(),
+            None => self.votes.finish(lease, now),
+        }
+    }
+
+    /// See [`SetLeases::held`].
+    pub fn held(&self, lease: &str, now: u64) -> Option<Ballot> {
+        match &self.granted {
+            Some(granted) => granted.leases.held(lease).map(|(sequence, _)| granted.fence(sequence)),
+            None => self.votes.held(lease, now),
+        }
+    }
+
+    /// See [`SetLeases::hold`].
+    pub fn hold(&self, lease: &str, now: u64) -> Option<(Ballot, Option<u64>)> {
+        let Some(granted) = &self.granted else { return self.votes.hold(lease, now) };
+        let (sequence, until) = granted.leases.held(lease)?;
+        let until = until.saturating_duration_since(granted.started).as_millis() as u64 + STARTED;
+        Some((granted.fence(sequence), Some(until)))
+    }
+
+    /// See [`SetLeases::holder`]. How long another one holds what servers grant is not known.
+    pub fn holder(&self, lease: &str, now: u64) -> Option<(Node, Option<u64>)> {
+        match &self.granted {
+            Some(granted) => {
+                let left = self.hold(lease, now).and_then(|(_, until)| until).map(|until| until.saturating_sub(now));
+                granted.leases.holder(lease).map(|holder| (Node(holder.node), left))
+            }
+            None => self.votes.holder(lease, now),
+        }
+    }
+
+    /// See [`SetLeases::mode`]. What servers grant has one holder, as what a majority grants.
+    pub fn mode(&self) -> Mode {
+        if self.granted.is_some() { Mode::Majority } else { self.votes.mode() }
+    }
+
+    /// What only the members decide.
+    pub fn votes(&self) -> &SetLeases {
+        &self.votes
+    }
+
+    /// What only the members decide.
+    pub fn votes_mut(&mut self) -> &mut SetLeases {
+        &mut self.votes
+    }
+}
+
+/// Says that JetStream was found once.
+pub struct Found(PathBuf);
+
+impl Found {
+    /// Returns the file beside that of the shared records.
+    pub fn beside(records: &Path) -> Found {
+        Found(records.with_file_name("jetstream"))
+    }
+
+    fn is_noted(&self) -> bool {
+        self.0.exists()
+    }
+
+    fn note(&self) -> store::Result<()> {
+        disk::write(&self.0, b"", Writing { sync: true, ..Writing::PRIVATE })
+    }
+}
+
+/// What the task needs that takes the leases.
+pub struct Taking {
+    pub leases: Leases,
+    pub bucket: JetStreamBucket,
+    pub grants: Grants,
+    pub found: Found,
+    pub worker: Sender<Work>,
+    pub stop: CancellationToken,
+}
+
+impl Taking {
+    /// Takes leases and tells the worker what is held, until the master stops or the servers have no JetStream.
+    pub async fn run(self) {
+        tokio::select! {
+            () = self.take() => {}
+            () = self.tell() => {}
+            () = self.stop_all() => {}
+        }
+    }
+
+    async fn take(&self) {
+        if self.grants == Grants::IfThere && !self.found.is_noted() {
+            loop {
+                match self.bucket.open().await {
+                    Ok(_) => break self.note(),
+                    Err(OpenError::Absent(reason)) => {
+                        info!(
+                            "the servers of the option cluster_bus have no JetStream ({reason}): masters vote on what the set does once"
+                        );
+                        return drop(self.worker.send(Work::NoJetStream).await);
+                    }
+                    Err(error) => self.leases.cannot_open(&error),
+                }
+                sleep(AGAIN).await;
+            }
+        }
+        self.leases.run(&self.bucket).await;
+    }
+
+    fn note(&self) {
+        if let Err(error) = self.found.note() {
+            warn!(
+                "if JetStream is gone at the next start, this master may vote although others do not: {}",
+                crate::chain(&error)
+            );
+        }
+    }
+
+    async fn tell(&self) {
+        loop {
+            let changes = self.leases.changed().await;
+            if self.worker.send(Work::Granted(changes)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the master stops, and gives everything back.
+    async fn stop_all(&self) {
+        self.stop.cancelled().await;
+        if timeout(FAREWELL, self.leases.stop()).await.is_err() {
+            warn!("JetStream has not heard in time that this master stops: its leases expire by themselves");
+        }
+    }
+}
+
+impl Worker {
+    /// Takes note of what servers have granted.
+    pub(super) fn granted(&mut self, changes: Vec<Change>) {
+        let Some(granted) = &self.once.leases.granted else { return };
+        let node = granted.node;
+        let mut actions = Vec::new();
+        for change in changes {
+            match change {
+                Change::Taken { name, fence } => {
+                    actions.push(SetAction::Taken { lease: name, fence: Ballot { round: fence, node } });
+                }
+                Change::Lost { name } => actions.push(SetAction::Lost { lease: name }),
+                Change::Health(health) => report(&health),
+            }
+        }
+        self.follow_leases(actions);
+    }
+
+    /// Has the members decide from now on.
+    pub(super) fn no_jetstream(&mut self) {
+        self.settings.grants = Grants::Members;
+        self.once.held.grant_by(None);
+        self.once.leases.granted = None;
+        self.restart_duties();
+    }
+}
+
+fn report(health: &Health) {
+    match health {
+        Health::Opening => {}
+        Health::New => info!("the bucket of leases in JetStream is new: it is used after a lease time"),
+        Health::Sound(1) => info!("JetStream grants what the set does once; one server keeps it"),
+        Health::Sound(replicas) => info!("JetStream grants what the set does once; {replicas} servers keep it"),
+        Health::NoAnswer(reason) => warn!("nobody here runs what the set does once until JetStream answers: {reason}"),
+        Health::Unusable(reason) => error!("JetStream cannot grant what the set does once: {reason}"),
+    }
+}

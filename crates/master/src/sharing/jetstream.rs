@@ -1,0 +1,68 @@
+//! What JetStream does for this member: it grants leases (`granted`) and keeps decisions (`kept`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use config::Cluster;
+use leases::{JetStreamBucket, Keep};
+use rt::Rt;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::granted::{Found, Taking};
+use super::kept::{KeepCode, Keeping, Unkept};
+use super::settings::Settings;
+use super::worker::{Work, Worker};
+use crate::Error;
+
+/// A connection for JetStream alone, so that no message between members stands in the way of leases.
+pub struct JetStream {
+    client: async_nats::Client,
+    /// The name of the set, as in subjects.
+    set: String,
+    found: Found,
+    code: Option<KeepCode>,
+    unkept: Arc<Unkept>,
+}
+
+impl JetStream {
+    /// Connects to the servers of the bus, if the options name some. `records` is the file of the shared records.
+    ///
+    /// # Errors
+    /// When the options cannot be used. That no server answers is no error.
+    pub async fn connect(cluster: &Cluster, settings: &Settings, records: &Path) -> Result<Option<JetStream>, Error> {
+        let Some(options) = &cluster.bus else { return Ok(None) };
+        let connected = bus::connect(options, |_| {}).await;
+        let client = connected.map_err(|error| Error::NotSharing(crate::chain(&error)))?;
+        let set = bus::encoded(&cluster.id);
+        let code = KeepCode::new(settings.credentials(), &set);
+        Ok(Some(JetStream { client, set, found: Found::beside(records), code, unkept: Arc::default() }))
+    }
+
+    /// Has the worker note what is to be kept, before it decides anything.
+    pub fn prepare(&self, owner: &mut Worker) {
+        if self.code.is_some() {
+            owner.keep(self.unkept.clone());
+        }
+    }
+
+    /// Takes leases and keeps decisions until the master stops. What is returned ends when the leases are given back.
+    pub fn start(
+        self,
+        owner: &Worker,
+        worker: &Sender<Work>,
+        rt: &Rt,
+        stop: &CancellationToken,
+    ) -> Option<JoinHandle<()>> {
+        if let Some(code) = self.code {
+            let keep = Keep::new(self.client.clone(), &self.set);
+            let keeping = Keeping { keep, code, unkept: self.unkept, worker: worker.clone() };
+            rt.spawn(keeping.run(stop.clone()));
+        }
+        let leases = owner.once.leases.granted.as_ref()?.leases.clone();
+        let bucket = JetStreamBucket::new(self.client, &self.set, owner.settings.cluster_lease_time());
+        let (grants, worker, stop) = (owner.settings.grants, worker.clone(), stop.clone());
+        Some(rt.spawn(Taking { leases, bucket, grants, found: self.found, worker, stop }.run()))
+    }
+}
