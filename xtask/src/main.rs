@@ -97,14 +97,13 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
 /// Floods are measured, so the program is the optimised one.
 fn attack(rest: &[String]) -> Result<(), Failure> {
     build_optimised()?;
-    attack_step(optimised_program()).args(rest).run()
+    attack_step("run", &["--"]).env("SALTERN_BIN", optimised_program()).args(rest).run()
 }
 
-/// The program that attacks; it reaches the master as its own library would not.
-fn attack_step(program: std::path::PathBuf) -> run::Step {
-    let step =
-        cargo(&["run", "--quiet", "--package", "saltern-interop", "--features", "attack", "--bin", "attack", "--"]);
-    step.env("SALTERN_BIN", program)
+/// Builds or runs the program that attacks; it reaches the master as its own library would not.
+fn attack_step(verb: &str, rest: &[&str]) -> run::Step {
+    let step = cargo(&[verb, "--quiet", "--package", "saltern-interop", "--features", "attack", "--bin", "attack"]);
+    step.args(rest)
 }
 
 /// Thousands of storms are worth optimising for.

@@ -136,17 +136,24 @@ impl Step {
         if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed: {status}", self.line))) }
     }
 
-    /// Announces and runs it, showing each line of its output and passing it to `line` too; returns whether it
-    /// succeeded.
-    pub fn follow(mut self, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
+    /// Announces and runs it, passing each line of its output to `line`, and showing those for which that returns true; returns
+    /// whether it succeeded.
+    pub fn follow(self, mut line: impl FnMut(&str) -> bool) -> Result<bool, Failure> {
+        self.read(|text| {
+            if line(text) {
+                println!("{text}");
+            }
+        })
+    }
+
+    /// Announces and runs it, passing each line of its output to `line`; returns whether it succeeded.
+    pub fn read(mut self, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
         println!("$ {}", self.line);
         self.command.stdout(Stdio::piped());
         let mut child = self.command.spawn().map_err(|error| self.not_started(&error))?;
         // Bytes, not lines of text: a test may print anything.
         for text in BufReader::new(child.stdout.take().expect("piped above")).split(b'\n').map_while(Result::ok) {
-            let text = String::from_utf8_lossy(&text);
-            println!("{text}");
-            line(&text);
+            line(&String::from_utf8_lossy(&text));
         }
         Ok(child.wait().map_err(|error| self.not_started(&error))?.success())
     }

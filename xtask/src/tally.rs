@@ -16,9 +16,29 @@ pub struct Tally {
     pub skipped: u64,
     /// The failures, with their output.
     failures: Vec<Report>,
-    /// The runner is repeating what its failed tests printed.
-    repeating: bool,
+    /// Whose output the runner is repeating.
+    repeating: Repeating,
+    /// Tests of the present runner that returned early. It counts them as passed.
+    returned_early: u64,
 }
+
+/// Whose output a test runner is repeating, at the end of its run.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Repeating {
+    /// Nobody's: tests are running.
+    #[default]
+    Nobody,
+    /// That of tests which passed. `--show-output` makes the runner print it.
+    Passed {
+        /// The test has said that it was skipped, and is counted so.
+        skipped: bool,
+    },
+    /// That of tests which failed.
+    Failed,
+}
+
+/// What a test prints first when it returns early, because something is not there that it needs.
+const SKIPPED: &str = "skipped: ";
 
 /// The output of one failed test or check.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -51,19 +71,41 @@ impl Tally {
         self.failures.extend(part.failures);
     }
 
-    /// Adds the counts of a summary line of libtest, and keeps what its failed tests printed; other lines count nothing.
-    pub fn line(&mut self, line: &str) {
+    /// Adds the counts of a summary line of libtest, and keeps what its failed tests printed; other lines count nothing. Tests that
+    /// return early count as passed for libtest, and as skipped here.
+    ///
+    /// Returns whether the line is worth showing: what passed tests have printed is not.
+    pub fn line(&mut self, line: &str) -> bool {
         if let Some(counts) = line.strip_prefix("test result: ") {
-            self.repeating = false;
+            self.repeating = Repeating::Nobody;
             self.add(counts);
-        } else if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
-            self.repeating = true;
+            let early = std::mem::take(&mut self.returned_early);
+            self.passed = self.passed.saturating_sub(early);
+            self.skipped += early;
+            return true;
+        }
+        match (line, &mut self.repeating) {
+            // Both are printed twice, before the outputs and before the names.
+            ("successes:", repeating) => *repeating = Repeating::Passed { skipped: false },
+            ("failures:", repeating @ Repeating::Failed) => *repeating = Repeating::Nobody,
+            ("failures:", repeating) => *repeating = Repeating::Failed,
+            (line, Repeating::Passed { skipped }) if line.starts_with("---- ") => *skipped = false,
+            (line, Repeating::Passed { skipped }) if line.starts_with(SKIPPED) && !*skipped => {
+                *skipped = true;
+                self.returned_early += 1;
+                return true;
+            }
+            (line, Repeating::Failed) => self.keep(line),
+            _ => {}
+        }
+        !matches!(self.repeating, Repeating::Passed { .. })
+    }
+
+    /// Keeps a line of the output of failed tests.
+    fn keep(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
             self.failures.push(Report { name: name.to_owned(), lines: Vec::new() });
-        } else if line == "failures:" {
-            self.repeating = false;
-        } else if self.repeating
-            && let Some(report) = self.failures.last_mut()
-        {
+        } else if let Some(report) = self.failures.last_mut() {
             // The end of the output has the reason.
             if report.lines.len() == KEPT_LINES {
                 report.lines.remove(0);
@@ -110,6 +152,39 @@ mod tests {
         tally.line("test x::y ... ok");
         tally.check("cargo clippy", true);
         assert_eq!(tally.to_string(), "15 passed, 3 failed, 1 skipped");
+    }
+
+    #[test]
+    fn tests_that_return_early_are_skipped_and_other_output_is_not_shown() {
+        let mut tally = Tally::default();
+        let shown: Vec<&str> = [
+            "test a ... ok",
+            "",
+            "successes:",
+            "",
+            "---- a stdout ----",
+            "skipped: curl is not installed",
+            "skipped: curl is not installed",
+            "",
+            "---- b stdout ----",
+            "many words",
+            "",
+            "successes:",
+            "    a",
+            "    b",
+            "",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.00s",
+            "skipped: not said by a test",
+        ]
+        .into_iter()
+        .filter(|line| tally.line(line))
+        .collect();
+        assert_eq!(tally.to_string(), "2 passed, 0 failed, 2 skipped");
+        let result = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.00s";
+        assert_eq!(
+            shown,
+            ["test a ... ok", "", "skipped: curl is not installed", result, "skipped: not said by a test"]
+        );
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! What needs processors and no clock: lints, unit tests, storms, counted instructions and fuzz targets.
+
+use super::{Half, Scope, checked, follow};
+use crate::run::{Failure, cargo, judged};
+use crate::tally::Tally;
+use crate::times::Times;
+use crate::{fuzz, instructions, nats, packages};
+
+/// Storms of the simulation in a full run; the short one leaves the number to the test.
+const STORMS: &str = "500";
+
+/// Storms of masters that share in a full run: each takes three times as long as another one.
+const SHARING_STORMS: &str = "60";
+
+/// The number of random histories of shared records that a full run checks.
+const HISTORIES: &str = "100000";
+
+/// Storms of leases in a full run, of each mode.
+const LEASE_STORMS: &str = "20000";
+
+/// Clients of `salt-api` in a full run that give up while they wait.
+const CANCELS: &str = "10000";
+
+/// Arguments with which a test runner repeats what tests that passed have printed: why they returned early.
+const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
+
+/// Runs all of it with a low priority.
+pub fn run(scope: Scope) -> Half {
+    let (mut tally, mut times) = (Tally::default(), Times::default());
+    tally.check("cargo clippy", times.of("lints", lints));
+    times.of("unit tests", || unit_tests(scope, &mut tally))?;
+    if scope == Scope::Full {
+        times.of("storms", || storms(&mut tally))?;
+        tally.check("instructions", times.of("instructions", counted_instructions));
+        let fuzzing = times.of("fuzz targets", || fuzz::beside_others(fuzz::SECONDS))?;
+        tally.add_all(fuzzing);
+    }
+    Ok((tally, times))
+}
+
+fn lints() -> bool {
+    let args = [
+        "--workspace",
+        "--all-targets",
+        "--features",
+        "saltern-interop/bench,saltern-interop/attack",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    checked(cargo(&["clippy"]).args(args).low_priority())
+}
+
+fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
+    let step = nats::known_to(cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]));
+    let step = match scope {
+        Scope::Short => step,
+        Scope::Full => step
+            .env("SALTERN_HISTORIES", HISTORIES)
+            .env("SALTERN_LEASE_STORMS", LEASE_STORMS)
+            .env("SALTERN_CANCELS", CANCELS),
+    };
+    follow(tally, step.args(SHOW_OUTPUT).low_priority())
+}
+
+/// All storms of a full run. The unit tests have run some already.
+fn storms(tally: &mut Tally) -> Result<(), Failure> {
+    // The whole workspace: for a part of it cargo would choose other features and build the crates again.
+    let step = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--test", "storms"]);
+    let step = step.env("SALTERN_STORMS", STORMS).env("SALTERN_SHARING_STORMS", SHARING_STORMS);
+    follow(tally, step.low_priority())
+}
+
+/// Tests that need root and change packages, accounts and services of the machine.
+pub fn live_tests(tally: &mut Tally) -> Result<(), Failure> {
+    // Both name the whole workspace: for a part of it cargo would choose other features and build the crates again.
+    follow(tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--lib", "--", "--ignored"]))?;
+    let live = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--test", "live_debian"]);
+    follow(tally, live.args(["--", "--ignored"]))
+}
+
+/// A developer without valgrind may leave it to the judge.
+fn counted_instructions() -> bool {
+    if !judged() && !packages::are_there(packages::COUNTING) {
+        println!("skipped the count of instructions: there is no valgrind");
+        return true;
+    }
+    instructions::chore(&[]).inspect_err(|failure| println!("the hot paths take too much: {failure}")).is_ok()
+}
