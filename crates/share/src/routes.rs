@@ -53,6 +53,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::Message;
     use crate::message::{Here, HereChange};
 
     fn node(number: u8) -> Node {
@@ -107,5 +108,38 @@ mod tests {
             }
             assert!(routes.rest.iter().all(|id| presence.members_of(id).is_empty()));
         }
+    }
+
+    #[test]
+    fn a_fleet_of_100_000_minions_over_five_members_gets_a_job_once_wherever_it_is_published() {
+        const EACH: usize = 20_000;
+        let mut members = [1, 2, 3, 4, 5].map(|number| Presence::new(node(number)));
+        let ids: Vec<String> = (0..5 * EACH).map(|number| format!("web{number:06}.example.org")).collect();
+        ids.iter().zip((0..5).cycle()).for_each(|(id, member)| members[member].came(id));
+        members.iter_mut().for_each(|member| drop(member.take_changes()));
+        let told = members.each_ref().map(|member| (member.me(), member.sum(), Message::Here(member.all()).encode()));
+        for (from, sum, message) in &told {
+            assert!(message.len() < 128 * 1024, "{EACH} minions in {} bytes", message.len());
+            for member in members.iter_mut().filter(|member| member.me() != *from) {
+                let Ok(Some(Message::Here(here))) = Message::decode(message) else { panic!("a list of minions") };
+                member.hear(*from, here).expect("valid");
+                assert!(member.agrees(*from, sum.digest()));
+            }
+        }
+
+        let jid = "20260101000000000000";
+        for member in &members {
+            let routes = Routes::of(jid, ids.iter().map(String::as_str), member);
+            assert_eq!((routes.own.len(), routes.yours.len(), routes.rest.len()), (EACH, 4, 0));
+            let delivered = routes.yours.values().chain([&routes.own]).flatten().collect::<BTreeSet<_>>();
+            assert_eq!(delivered.len(), ids.len(), "each by one member");
+        }
+        // One member dies, and the minions that come to another one get the job from it.
+        let gone = members[4].me();
+        members[0].down(gone);
+        ids.iter().skip(4).step_by(10).for_each(|id| members[0].came(id));
+        let routes = Routes::of(jid, ids.iter().map(String::as_str), &members[0]);
+        assert_eq!((routes.own.len(), routes.rest.len()), (EACH + EACH / 2, EACH / 2));
+        assert!(!routes.yours.contains_key(&gone) && routes.concerns(gone));
     }
 }

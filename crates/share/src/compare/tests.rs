@@ -211,7 +211,6 @@ fn answers_of_another_comparison_are_ignored() {
     assert_eq!(comparison.hear_served(&Digests::default(), 7, 1), Step::Ignore);
 }
 
-/// Compares `all` returns of a day, of which each side lacks some in a part of the minutes. Returns the costs.
 #[test]
 fn answers_that_were_not_asked_for_are_dropped() {
     let mut own = Digests::default();
@@ -269,6 +268,7 @@ fn a_part_or_record_that_is_named_often_is_answered_once() {
     assert_eq!(differ.parts, [leaf / 60]);
 }
 
+/// Compares `all` returns of a day, of which each side lacks some in a part of the minutes. Returns the costs.
 fn a_day(all: u32, missing: u32) -> Costs {
     let minutes = 1_440;
     let affected = 200;
@@ -309,4 +309,33 @@ fn comparing_finds_exactly_what_is_missing() {
     let costs = a_day(all, missing);
     assert!(costs.sums < 100_000, "the sums of a day stay small: {costs:?}");
     assert!(costs.hashes < 3 * all as usize, "only parts that differ are named: {costs:?}");
+}
+
+#[test]
+fn a_member_that_was_away_gets_the_keys_and_the_returns_of_100_000_minions() {
+    const MINIONS: u32 = 100_000;
+    let (mut whole, mut behind) = (Digests::default(), Digests::default());
+    let digest = Digest::of(&[b"content"]);
+    for number in 0..MINIONS {
+        let key = Key::new(&format!("web{number}")).unwrap();
+        whole.add(Class::Keys, key.clone(), digest);
+        // It was away when every two hundredth minion was accepted.
+        if number % 200 != 0 {
+            behind.add(Class::Keys, key, digest);
+        }
+    }
+    // Two jobs for all of them, each within one minute: the finest part has more returns than fit into a message.
+    for number in 0..2 * MINIONS {
+        let key = return_key(number / MINIONS * 60, number);
+        whole.add(Class::Return, key.clone(), digest);
+        if number < MINIONS {
+            behind.add(Class::Return, key, digest);
+        }
+    }
+    let (outcome, costs) = compare(&mut behind, &mut whole, (0, 0));
+    assert_eq!(outcome, EQUAL);
+    assert_eq!((costs.fetched, costs.delivered), ((MINIONS + MINIONS / 200) as usize, 0), "exactly what is missing");
+    assert_eq!(behind.items, whole.items);
+    // A hash of eight bytes for each missing return and key, twice, and for the keys beside them.
+    assert!(costs.hashes < 40 * MINIONS as usize && costs.sums < 100_000, "{costs:?}");
 }
