@@ -11,6 +11,7 @@
 //! | `SALTERN_SALTGUI_DIR` | the directory `saltgui` of a checkout of SaltGUI, for the subject `saltgui` |
 //! | `SALTERN_BIN` | the program under test (default: `saltern` of the newest build beside the test) |
 //! | `SALTERN_INTEROP_OURS` | a line (`3008.5`) or a folder whose programs replace Saltern's |
+//! | `SALTERN_NATS_SERVER` | the program `nats-server` (default: the one in `PATH`) |
 //! | `SALTERN_INTEROP_KEEP` | keep the scratch directories |
 //! | `CI` | `true` makes a missing real Salt a failure instead of a skip |
 
@@ -20,6 +21,7 @@ mod compare;
 mod master;
 pub mod measure;
 mod minion;
+mod nats;
 mod process;
 mod salt;
 mod sandbox;
@@ -32,6 +34,7 @@ pub use checks::Checks;
 pub use compare::{differences, stable};
 pub use master::{Master, MasterBuilder, Transport};
 pub use minion::{Minion, MinionBuilder};
+pub use nats::{nats_server, nats_server_or_skip};
 pub use process::{Daemon, Output, Program};
 pub use salt::{LINES, Salt, clients, missing};
 pub use sandbox::{Sandbox, scenario};

@@ -74,6 +74,9 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
         }
         "outage" => {
             packages::ensure(&[packages::OUTAGE])?;
+            if rest.iter().any(|arg| arg == "--sharing") {
+                nats::ensure()?;
+            }
             build_optimised()?;
             measured("outage", &[], rest)
         }
@@ -130,6 +133,6 @@ fn measured(name: &str, features: &[&str], rest: &[String]) -> Result<(), Failur
     let mut args = vec!["run", "--quiet", "--release", "--package", "saltern-interop"];
     args.extend(features);
     args.extend(["--bin", name, "--"]);
-    let program = cargo(&args).env("SALTERN_BIN", optimised_program());
+    let program = nats::known_to(cargo(&args)).env("SALTERN_BIN", optimised_program());
     program.env("SALTERN_SALT_DIR", real_salt::folder()).args(rest).run()
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, scenario, until, until_some};
+use interop::{
+    Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, nats_server_or_skip, scenario, until, until_some,
+};
 use serde_json::json;
 
 use crate::sharing::wait_linked;
@@ -17,20 +19,6 @@ const PORT: u16 = 4222;
 
 /// What the server wants of masters.
 const TOKEN: &str = "open sesame of the bus";
-
-/// Returns the program of the server, or says why the scenario is skipped.
-fn nats_server() -> Option<PathBuf> {
-    let named = std::env::var_os("SALTERN_NATS_SERVER").map(PathBuf::from);
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        named.or_else(|| std::env::split_paths(&paths).map(|dir| dir.join("nats-server")).find(|path| path.is_file()));
-    if found.is_none() {
-        let sentence = "nats-server is not installed (PATH, SALTERN_NATS_SERVER)";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{sentence}; `cargo xtask salt` installs it");
-        println!("skipped: {sentence}; `cargo xtask salt` installs it");
-    }
-    found
-}
 
 /// A server at an address of its own.
 struct Nats {
@@ -94,7 +82,7 @@ fn job_on_both(one: &Master, two: &Master, id: &str, text: &str) -> Result<()> {
 
 #[test]
 fn masters_share_over_a_server_of_nats_and_go_on_without_it() {
-    let Some(program) = nats_server() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     scenario("masters share over a server of NATS", |sandbox| {
         let ours = Salt::ours()?;
         let mut nats = Nats::start(program, sandbox)?;
@@ -138,7 +126,7 @@ fn masters_share_over_a_server_of_nats_and_go_on_without_it() {
 
 #[test]
 fn a_master_with_another_secret_is_refused_on_the_bus() {
-    let Some(program) = nats_server() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     scenario("a master with another secret is refused on the bus", |sandbox| {
         let ours = Salt::ours()?;
         let nats = Nats::start(program, sandbox)?;

@@ -12,8 +12,9 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::config::{self, Shape};
+use crate::config::{self, Carrier, Shape};
 use crate::lab::{Host, Lab};
+use crate::sharing::Servers;
 
 /// The number of masters.
 pub const MASTERS: usize = 3;
@@ -48,6 +49,8 @@ pub struct Cluster<'a> {
     pub shape: Shape,
     pub masters: Vec<Node>,
     pub minions: Vec<Node>,
+    /// Those of the bus, if the masters share over one.
+    pub servers: Option<Servers<'a>>,
     /// A library that shifts the clock of the first master, if there is one.
     clock: Option<PathBuf>,
 }
@@ -79,7 +82,13 @@ impl<'a> Cluster<'a> {
         let (first, rest) = hosts.split_at(MASTERS);
         let masters = first.iter().map(&node).collect::<Result<Vec<_>>>()?;
         let minions = rest.iter().map(&node).collect::<Result<Vec<_>>>()?;
-        let cluster = Cluster { lab, shape, masters, minions, clock: find_clock() };
+        let servers = match shape {
+            Shape::Set { carrier, .. } if carrier != Carrier::Links => {
+                Some(Servers::prepare(lab, first, carrier, root)?)
+            }
+            Shape::Hot | Shape::Set { .. } => None,
+        };
+        let cluster = Cluster { lab, shape, masters, minions, servers, clock: find_clock() };
         for number in 0..MASTERS {
             config::master(&cluster.masters, number, transport, shape)?;
         }
@@ -110,6 +119,7 @@ impl<'a> Cluster<'a> {
 
     /// Starts everything and waits until all minions answer every master.
     pub fn start(&mut self) -> Result<()> {
+        self.servers.iter_mut().try_for_each(Servers::start)?;
         for at in 0..MASTERS {
             self.launch(Role::Master, at)?;
         }

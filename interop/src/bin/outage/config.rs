@@ -16,15 +16,45 @@ pub enum Shape {
     Set {
         /// The last one is a witness.
         witness: bool,
+        /// What takes their messages to each other.
+        carrier: Carrier,
     },
 }
+
+/// What takes the messages of the masters of a set to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Links between each two of them.
+    Links,
+    /// Three NATS servers.
+    Nats,
+    /// The same, which keep leases, too.
+    JetStream,
+}
+
+impl Carrier {
+    /// All carriers.
+    pub const ALL: [Carrier; 3] = [Carrier::Links, Carrier::Nats, Carrier::JetStream];
+
+    /// Returns the name in the table and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Carrier::Links => "links",
+            Carrier::Nats => "nats",
+            Carrier::JetStream => "jetstream",
+        }
+    }
+}
+
+/// The port of NATS servers.
+pub const BUS_PORT: u16 = 4222;
 
 impl Shape {
     /// Returns how many masters serve minions. They are the first ones.
     pub fn serving(self) -> usize {
         match self {
-            Shape::Set { witness: true } => MASTERS - 1,
-            Shape::Hot | Shape::Set { witness: false } => MASTERS,
+            Shape::Set { witness: true, .. } => MASTERS - 1,
+            Shape::Hot | Shape::Set { witness: false, .. } => MASTERS,
         }
     }
 }
@@ -36,10 +66,16 @@ pub fn master(all: &[Node], number: usize, transport: Transport, shape: Shape) -
     settings.set("interface", "0.0.0.0").set("auto_accept", true).set("worker_threads", 3).set("timeout", 5);
     settings.set("file_roots", json!({"base": [node.root.join("srv/salt").display().to_string()]}));
     settings.set("pillar_roots", json!({"base": [node.root.join("srv/pillar").display().to_string()]}));
-    if let Shape::Set { witness } = shape {
+    if let Shape::Set { witness, carrier } = shape {
         let peers = all.iter().filter(|other| other.host.name != node.host.name).map(|other| other.host.name.as_str());
         settings.set("id", node.host.name.as_str()).set("cluster_id", "outage").set("schedule", beats());
-        settings.set("cluster_peers", peers.collect::<Vec<_>>());
+        match carrier {
+            Carrier::Links => settings.set("cluster_peers", peers.collect::<Vec<_>>()),
+            Carrier::Nats | Carrier::JetStream => {
+                let servers = all[..MASTERS].iter().map(|node| format!("nats://{}:{BUS_PORT}", node.host.name));
+                settings.set("cluster_bus", servers.collect::<Vec<_>>())
+            }
+        };
         if node.salt.is_ours() {
             settings.set("cluster_secret", "5b0f9a2c7e41d836a1f0c9b2e87d4365");
         } else {

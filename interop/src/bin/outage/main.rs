@@ -7,7 +7,7 @@
 //! through the second master while the first is well, silent and dead.
 //!
 //! With `--sharing` the masters are one set, and the faults are those that matter to sets; `--soak JOBS --seed NUMBER` runs them as
-//! above, and with `--previous PROGRAM` restarts the masters one after the other with that earlier version and with this one.
+//! above, over links between them, over three NATS servers, and over NATS servers with leases (`--carrier links|nats|jetstream`), and with `--previous PROGRAM` restarts the masters one after the other with that earlier version and with this one.
 
 mod cluster;
 mod config;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use cluster::{Cluster, MASTERS, MINIONS};
-use config::Shape;
+use config::{Carrier, Shape};
 use interop::{Salt, Sandbox, Slot, Transport};
 use lab::Lab;
 use trial::{Fault, Outcome};
@@ -32,6 +32,8 @@ use trial::{Fault, Outcome};
 struct Wish {
     sides: Vec<Salt>,
     transports: Vec<Transport>,
+    /// What takes the messages of masters that share.
+    carriers: Vec<Carrier>,
     faults: Vec<Fault>,
     /// The time for which all masters stay down.
     down: Duration,
@@ -207,6 +209,7 @@ fn wish(args: Vec<String>) -> Result<Wish> {
     let mut wish = Wish {
         sides: Vec::new(),
         transports: Vec::new(),
+        carriers: Vec::new(),
         faults: Vec::new(),
         down: Duration::from_secs(300),
         soak: None,
@@ -228,6 +231,10 @@ fn wish(args: Vec<String>) -> Result<Wish> {
             ("--side", "real") => wish.sides.push(real()?),
             ("--transport", "zeromq") => wish.transports.push(Transport::Zeromq),
             ("--transport", "tcp") => wish.transports.push(Transport::Tcp),
+            ("--carrier", name) => {
+                let carrier = Carrier::ALL.into_iter().find(|carrier| carrier.name() == name);
+                wish.carriers.push(carrier.context("--carrier takes links, nats or jetstream")?);
+            }
             ("--fault", word) => wish.words.push(word.to_owned()),
             ("--seed", seed) => wish.seed = seed.parse().context("--seed takes a number")?,
             ("--previous", program) => wish.previous = Some(Salt::of_program(Path::new(program))?),
@@ -242,6 +249,9 @@ fn wish(args: Vec<String>) -> Result<Wish> {
     }
     if wish.transports.is_empty() {
         wish.transports = vec![Transport::Zeromq, Transport::Tcp];
+    }
+    if wish.carriers.is_empty() {
+        wish.carriers = Carrier::ALL.to_vec();
     }
     if !wish.sharing {
         wish.faults = faults(&wish.words)?;
@@ -267,11 +277,11 @@ fn faults(words: &[String]) -> Result<Vec<Fault>> {
 
 impl Wish {
     fn of_set(self) -> Result<sharing::Wish> {
-        let Wish { sides, transports, words, soak, seed, previous, .. } = self;
+        let Wish { sides, transports, carriers, words, soak, seed, previous, .. } = self;
         let faults = match words.is_empty() {
             true => sharing::Fault::ALL.to_vec(),
             false => words.iter().map(|word| sharing::named(word)).collect::<Result<Vec<_>>>()?.concat(),
         };
-        Ok(sharing::Wish { sides, transports, faults, soak, seed, previous })
+        Ok(sharing::Wish { sides, transports, carriers, faults, soak, seed, previous })
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
 
+use super::servers::Servers;
 use crate::cluster::{Cluster, MASTERS, Role, other_address};
+use crate::config::Carrier;
 use crate::lab::Way;
 
 /// A fault.
@@ -31,11 +33,13 @@ pub enum Fault {
     Empty,
     Witness,
     WitnessCut,
+    Server,
+    Servers,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 22] = [
         Fault::Kill,
         Fault::Stop,
         Fault::Cut,
@@ -56,6 +60,8 @@ impl Fault {
         Fault::Empty,
         Fault::Witness,
         Fault::WitnessCut,
+        Fault::Server,
+        Fault::Servers,
     ];
 
     /// Returns the name in the table.
@@ -81,12 +87,24 @@ impl Fault {
             Fault::Empty => "a master with an empty disk",
             Fault::Witness => "kill -9, two and a witness",
             Fault::WitnessCut => "cut off, two and a witness",
+            Fault::Server => "kill -9 of a NATS server",
+            Fault::Servers => "all NATS servers killed",
         }
     }
 
     /// Returns whether the last master is a witness.
     pub fn with_witness(self) -> bool {
         matches!(self, Fault::Witness | Fault::WitnessCut)
+    }
+
+    /// Returns whether there is such a thing with what takes the messages.
+    pub fn is_of(self, carrier: Carrier) -> bool {
+        carrier != Carrier::Links || !matches!(self, Fault::Server | Fault::Servers)
+    }
+
+    /// Returns whether nobody can hold a lease.
+    pub fn stops_leases(self) -> bool {
+        matches!(self, Fault::AllDown | Fault::Servers)
     }
 
     /// Returns whether there is such a thing with masters that have one file system.
@@ -100,7 +118,9 @@ impl Fault {
 
     /// Returns whether the others see that the first member is away.
     pub fn is_seen(self) -> bool {
-        !matches!(self, Fault::Slow | Fault::Loss | Fault::Disk | Fault::Clock | Fault::KeysWiped | Fault::AllDown)
+        use Fault::*;
+        // Over a bus a master goes on with another server.
+        !matches!(self, Slow | Loss | Disk | Clock | KeysWiped | AllDown | Server)
     }
 
     /// Returns whether programs on the first master work during the fault. Without keys it knows no minions to publish to.
@@ -117,7 +137,7 @@ impl Fault {
     /// Returns whether the others reach all minions: those of the first member stay with it as long as it answers them.
     pub fn leaves_minions(self) -> bool {
         use Fault::*;
-        self.others_work() && !matches!(self, CutPeers | ToPeers | FromPeers | Disk)
+        self.others_work() && !matches!(self, CutPeers | ToPeers | FromPeers | Disk | Servers)
     }
 
     /// Causes it.
@@ -165,6 +185,8 @@ impl Fault {
                 cluster.masters[0].kill()?;
                 cluster.empty(0)
             }
+            Fault::Server => servers(cluster)?.kill(0),
+            Fault::Servers => (0..MASTERS).try_for_each(|at| servers(cluster)?.kill(at)),
         }
     }
 
@@ -204,8 +226,14 @@ impl Fault {
             Fault::CutPeers | Fault::ToPeers | Fault::FromPeers | Fault::Slow | Fault::Loss => {
                 between(cluster, Way::default(), Way::default())
             }
+            Fault::Server => servers(cluster)?.launch(0),
+            Fault::Servers => (0..MASTERS).try_for_each(|at| servers(cluster)?.launch(at)),
         }
     }
+}
+
+fn servers<'a, 'lab>(cluster: &'a mut Cluster<'lab>) -> Result<&'a mut Servers<'lab>> {
+    cluster.servers.as_mut().context("the masters share without servers")
 }
 
 /// Sets the ways between the first master and all others. Minions are not concerned.

@@ -47,9 +47,9 @@ impl Outcome {
         self.keys_lost + self.returns_lost + self.not_once + self.leases.doubled
     }
 
-    /// Returns whether the lease was taken over in time. If all masters are dead, there is nobody to hold it.
+    /// Returns whether the lease was taken over in time, or taken again after a fault in which nobody could hold it.
     pub fn has_lease(&self, fault: Fault) -> bool {
-        self.leases.gap <= TAKEOVER + if fault.others_work() { 0.0 } else { FAULT.as_secs_f64() }
+        self.leases.gap <= TAKEOVER + if fault.stops_leases() { FAULT.as_secs_f64() } else { 0.0 }
     }
 }
 
