@@ -95,7 +95,7 @@ impl AccessLog {
 
 impl Received {
     fn of(request: &Request) -> Self {
-        let header = |name: &str| shown(text(request.headers(), name).unwrap_or_default());
+        let header = |name: &str| escape_quoted(text(request.headers(), name).unwrap_or_default());
         // The id of a session may follow `/ws`, and a token may be in a query.
         let path = request.uri().path();
         let path = match path.find("/ws/") {
@@ -104,7 +104,7 @@ impl Received {
         };
         Received {
             address: request.extensions().get::<Peer>().map(|peer| peer.0),
-            request: format!("{} {} {:?}", request.method(), shown(path), request.version()),
+            request: format!("{} {} {:?}", request.method(), escape_quoted(path), request.version()),
             referer: without_query(header("referer")),
             agent: header("user-agent"),
         }
@@ -122,8 +122,8 @@ fn without_query(address: String) -> String {
     address.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// Returns a text of a client within quotes.
-fn shown(text: &str) -> String {
+/// Returns a text of a client, escaped for a place between quotes.
+fn escape_quoted(text: &str) -> String {
     escape::escaped(&escape::brief(text, LONGEST)).replace('"', "\\\"")
 }
 

@@ -300,7 +300,7 @@ impl Api {
             tracing::error!("the master's token has an unexpected form");
             Failure::unexpected()
         })?;
-        let perms = perms::shown(&self.access().external_auth, &session);
+        let perms = perms::permissions(&self.access().external_auth, &session);
         let now = self.now();
         let id = self.sessions().begin(self.rt.bytes(), session.clone(), now);
         let (files, key, kept) = (self.session_files.clone(), id.clone(), session.clone());

@@ -142,7 +142,7 @@ impl Resource {
 }
 
 /// A request, after its body has arrived.
-pub struct Asked {
+pub struct ReceivedRequest {
     /// The method.
     pub method: Method,
     /// The path.
@@ -159,7 +159,7 @@ pub struct Asked {
     pub address: IpAddr,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Returns a header, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         text(&self.headers, name)

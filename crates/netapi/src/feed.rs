@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::open_streams::OpenStream;
 use crate::own_jobs::{OwnJobs, Owner, Whose};
 use crate::ring::jid_of;
-use crate::shown::Shown;
+use crate::stream_event::StreamEvent;
 use crate::stream_log::{Lost, Reader};
 
 /// How often a silent stream is used, which shows whether the client is still there.
@@ -85,7 +85,7 @@ pub enum End {
 /// Something that happened while a stream waited.
 pub enum Received {
     /// An event, or the end of events.
-    Event(Result<Arc<Shown>, Lost>),
+    Event(Result<Arc<StreamEvent>, Lost>),
     /// A request that may have started a job has ended.
     Changed,
     /// Nothing was shown for a while.
@@ -99,7 +99,7 @@ pub struct Feed {
     changes: watch::Receiver<()>,
     view: View,
     /// Events that may be shown.
-    ready: VecDeque<Arc<Shown>>,
+    ready: VecDeque<Arc<StreamEvent>>,
     /// When the stream is used if nothing is shown until then.
     beat: Instant,
 }
@@ -119,7 +119,7 @@ impl Feed {
     }
 
     /// Returns the next event that may be shown, if there is one.
-    pub fn pop(&mut self) -> Option<Arc<Shown>> {
+    pub fn pop(&mut self) -> Option<Arc<StreamEvent>> {
         self.ready.pop_front()
     }
 
@@ -144,7 +144,7 @@ impl Feed {
         self.view.all = self.watcher.all;
         let own = &self.watcher.api.link.own_jobs;
         match received {
-            Received::Changed => self.ready.extend(self.view.settle(own)),
+            Received::Changed => self.ready.extend(self.view.release_held(own)),
             Received::Event(Ok(shown)) => self.ready.extend(self.view.take(shown, own)),
             // The client connects again, and knows by that that it has missed something.
             Received::Event(Err(Lost::Behind(missed))) => {
@@ -169,12 +169,12 @@ struct View {
     owner: Owner,
     all: bool,
     /// Events that come before the answer to the request that started their job.
-    held: VecDeque<Arc<Shown>>,
+    held: VecDeque<Arc<StreamEvent>>,
 }
 
 impl View {
     /// Returns the events that may be shown now that this one has come.
-    fn take(&mut self, event: Arc<Shown>, own: &OwnJobs) -> Vec<Arc<Shown>> {
+    fn take(&mut self, event: Arc<StreamEvent>, own: &OwnJobs) -> Vec<Arc<StreamEvent>> {
         if self.all {
             return vec![event];
         }
@@ -182,7 +182,7 @@ impl View {
         match whose {
             Whose::Own => {
                 // The held events of a job come before its next one.
-                let mut shown = self.settle(own);
+                let mut shown = self.release_held(own);
                 shown.push(event);
                 return shown;
             }
@@ -199,7 +199,7 @@ impl View {
     }
 
     /// Returns the held events that turned out to be the user's, and forgets those of others.
-    fn settle(&mut self, own: &OwnJobs) -> Vec<Arc<Shown>> {
+    fn release_held(&mut self, own: &OwnJobs) -> Vec<Arc<StreamEvent>> {
         let mut shown = Vec::new();
         for event in std::mem::take(&mut self.held) {
             match jid(&event.event).map(|jid| own.whose(jid, &self.owner)) {
@@ -223,15 +223,15 @@ mod tests {
 
     use super::*;
 
-    fn event(tag: &str, data: Map) -> Arc<Shown> {
-        Arc::new(Shown::new(Event::new(tag, data, 1 << 20).unwrap()))
+    fn event(tag: &str, data: Map) -> Arc<StreamEvent> {
+        Arc::new(StreamEvent::new(Event::new(tag, data, 1 << 20).unwrap()))
     }
 
     fn view(user: &str, all: bool) -> View {
         View { owner: Owner { user: user.into(), backend: "auto".into() }, all, held: VecDeque::new() }
     }
 
-    fn tags(events: Vec<Arc<Shown>>) -> Vec<String> {
+    fn tags(events: Vec<Arc<StreamEvent>>) -> Vec<String> {
         events.iter().map(|shown| shown.event.tag().to_owned()).collect()
     }
 
@@ -251,7 +251,7 @@ mod tests {
         starting.answered(&map! { "load" => map! { "jid" => "4" } }.into());
         assert_eq!(tags(root.take(of("salt/job/4/ret/min1"), &own)), ["salt/job/4/new", "salt/job/4/ret/min1"]);
         drop(starting);
-        assert!(root.settle(&own).is_empty() && root.held.is_empty());
+        assert!(root.release_held(&own).is_empty() && root.held.is_empty());
         assert!(root.take(of("salt/job/3/ret/min1"), &own).is_empty());
         for tag in ["salt/auth", "salt/key", "minion_start", "salt/job", "salt/job/4", "other/job/4/new"] {
             assert!(root.take(of(tag), &own).is_empty(), "{tag}");
@@ -273,6 +273,6 @@ mod tests {
         }
         assert_eq!(view.held.len(), 4);
         drop(starting);
-        assert!(view.settle(&own).is_empty() && view.held.is_empty());
+        assert!(view.release_held(&own).is_empty() && view.held.is_empty());
     }
 }

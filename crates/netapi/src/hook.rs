@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use value::{Map, map};
 
 use crate::api::Api;
-use crate::exchange::{Asked, Reply};
+use crate::exchange::{ReceivedRequest, Reply};
 use crate::failure::Failure;
 
 /// The tag of events of webhooks, to which the rest of the path is added.
@@ -23,18 +23,18 @@ const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-
 ///
 /// # Errors
 /// When the request is wrong, or the event cannot be fired.
-pub async fn fire(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+pub async fn fire(api: &Arc<Api>, request: &ReceivedRequest) -> Result<Reply, Failure> {
     if api.options.hook_login {
-        asked.confirmed(api).await?;
-    } else if asked.caller.is_none() {
-        api.count_hook(asked.address)?;
+        request.confirmed(api).await?;
+    } else if request.caller.is_none() {
+        api.count_hook(request.address)?;
     }
-    let tag = tag(&asked.rest)?;
-    let post = asked.data()?.filter(value::Value::truthy).unwrap_or_else(|| Map::new().into());
-    let body = String::from_utf8_lossy(&asked.body).into_owned();
+    let tag = tag(&request.rest)?;
+    let post = request.data()?.filter(value::Value::truthy).unwrap_or_else(|| Map::new().into());
+    let body = String::from_utf8_lossy(&request.body).into_owned();
     api.link
         .bus
-        .fire(&tag, map! { "body" => body, "post" => post, "headers" => headers(asked.address, &asked.headers) })
+        .fire(&tag, map! { "body" => body, "post" => post, "headers" => headers(request.address, &request.headers) })
         .await?;
     Ok(map! { "success" => true }.into())
 }

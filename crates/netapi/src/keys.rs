@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 use wire::MinionId;
 
 use crate::api::Api;
-use crate::exchange::{Asked, Reply};
+use crate::exchange::{ReceivedRequest, Reply};
 use crate::failure::Failure;
 use crate::low;
 
@@ -15,9 +15,9 @@ use crate::low;
 ///
 /// # Errors
 /// When the user may not see them.
-pub async fn show(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
-    let caller = asked.caller.as_ref().ok_or_else(Failure::no_credentials)?;
-    let (fun, named) = match asked.rest.as_str() {
+pub async fn show(api: &Arc<Api>, request: &ReceivedRequest) -> Result<Reply, Failure> {
+    let caller = request.caller.as_ref().ok_or_else(Failure::no_credentials)?;
+    let (fun, named) = match request.rest.as_str() {
         "" => ("key.list_all", Map::new()),
         id => ("key.finger", map! { "match" => id }),
     };
@@ -30,10 +30,10 @@ pub async fn show(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
 ///
 /// # Errors
 /// When the user may not do it, the id is wrong, or the minion has a key.
-pub async fn make(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
-    let command = asked.commands()?.into_iter().next().ok_or_else(Failure::no_credentials)?;
+pub async fn make(api: &Arc<Api>, request: &ReceivedRequest) -> Result<Reply, Failure> {
+    let command = request.commands()?.into_iter().next().ok_or_else(Failure::no_credentials)?;
     let named = ["token", "eauth"].iter().any(|name| command.contains_key(name));
-    let proof = match asked.caller.as_ref().filter(|_| !named) {
+    let proof = match request.caller.as_ref().filter(|_| !named) {
         Some(caller) => map! { "token" => caller.session.token.as_str() },
         None => low::credentials(&command)?,
     };

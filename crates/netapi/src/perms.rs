@@ -6,7 +6,7 @@ use value::{Map, Value};
 use crate::sessions::Session;
 
 /// Returns the permissions that a client shows: those under the name, those of `*`, and those of groups. Texts come first.
-pub fn shown(external_auth: &Map, session: &Session) -> Vec<Value> {
+pub fn permissions(external_auth: &Map, session: &Session) -> Vec<Value> {
     let Some(entries) = external_auth.get(&session.backend).and_then(Value::as_map) else { return Vec::new() };
     let groups = session.groups.iter().map(|group| format!("{group}%"));
     let keys = [session.user.clone(), "*".to_owned()].into_iter().chain(groups);
@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn permissions_are_shown_sorted_and_once() {
-        let shown = |user, groups: &[&str]| Value::List(super::shown(&external_auth(), &session(user, groups)));
-        assert_eq!(shown("fred", &[]), list![".*", "@jobs", "@runner", "@wheel", "test.ping"]);
-        assert_eq!(shown("nobody", &["web"]), list!["test.ping", "test.version"]);
+        let granted = |user, groups: &[&str]| Value::List(permissions(&external_auth(), &session(user, groups)));
+        assert_eq!(granted("fred", &[]), list![".*", "@jobs", "@runner", "@wheel", "test.ping"]);
+        assert_eq!(granted("nobody", &["web"]), list!["test.ping", "test.version"]);
         let maps = list![map! { "@runner" => list!["jobs.list_jobs"] }, map! { "min1" => list!["test.*"] }];
         let mut expected = vec![Value::from("test.ping")];
         expected.extend(maps.into_list().unwrap());
-        assert_eq!(shown("wilma", &[]), Value::List(expected));
-        assert_eq!(super::shown(&Map::new(), &session("fred", &[])), []);
+        assert_eq!(granted("wilma", &[]), Value::List(expected));
+        assert_eq!(permissions(&Map::new(), &session("fred", &[])), []);
     }
 
     #[test]

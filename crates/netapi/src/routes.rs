@@ -16,7 +16,7 @@ use crate::accept::{Form, data_form, error_form, prefers_page, reads_gzip};
 use crate::access_log::AccessLog;
 use crate::api::{Api, Caller};
 use crate::cookie::session_cookie;
-use crate::exchange::{Asked, Client, Peer, Reply, Resource, text};
+use crate::exchange::{Client, Peer, ReceivedRequest, Reply, Resource, text};
 use crate::failure::Failure;
 use crate::health::{self, Health};
 use crate::incoming::{self, provenance, read_body};
@@ -294,10 +294,10 @@ async fn answer(
     // Kept as long as the body.
     let (body, _kept) = read_body(&parts.headers, body, api.options.most_body, &room).await?;
     let path = parts.uri.path().to_owned();
-    let asked = Asked { method: parts.method, path, rest, headers: parts.headers, body, caller, address };
-    let reply = CLIENT.scope(address, handlers::handle(api, resource, &asked)).await?;
-    let mut response = packed(api, reply, form, reads_gzip(asked.header("accept-encoding"))).await?;
-    if let Some(caller) = &asked.caller {
+    let request = ReceivedRequest { method: parts.method, path, rest, headers: parts.headers, body, caller, address };
+    let reply = CLIENT.scope(address, handlers::handle(api, resource, &request)).await?;
+    let mut response = packed(api, reply, form, reads_gzip(request.header("accept-encoding"))).await?;
+    if let Some(caller) = &request.caller {
         decorate(api, caller, resource, response.headers_mut());
     }
     Ok(response)

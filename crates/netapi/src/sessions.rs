@@ -54,9 +54,9 @@ impl Session {
 
 /// The sessions in memory by id.
 #[derive(Default)]
-pub struct Sessions(HashMap<String, Known>);
+pub struct Sessions(HashMap<String, SessionEntry>);
 
-struct Known {
+struct SessionEntry {
     session: Session,
     /// The last request.
     used: SystemTime,
@@ -75,35 +75,35 @@ impl Sessions {
     /// Adds a session that was used last at this time.
     pub fn add(&mut self, id: &str, session: Session, used: SystemTime, now: SystemTime) {
         if self.0.len() >= MOST {
-            self.0.retain(|_, known| is_alive(&known.session, known.used, now));
+            self.0.retain(|_, entry| is_alive(&entry.session, entry.used, now));
         }
         if self.0.len() >= MOST
-            && let Some(oldest) = self.0.iter().min_by_key(|(_, known)| known.used).map(|(id, _)| id.clone())
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, entry)| entry.used).map(|(id, _)| id.clone())
         {
             self.0.remove(&oldest);
         }
-        self.0.insert(id.to_owned(), Known { session, used, noted: used });
+        self.0.insert(id.to_owned(), SessionEntry { session, used, noted: used });
     }
 
     /// Returns a session, which lasts longer now, and whether its file must be told.
     pub fn find(&mut self, id: &str, now: SystemTime) -> Option<(Session, bool)> {
-        let known = self.0.get_mut(id)?;
-        if !is_alive(&known.session, known.used, now) {
+        let entry = self.0.get_mut(id)?;
+        if !is_alive(&entry.session, entry.used, now) {
             self.0.remove(id);
             return None;
         }
-        known.used = now;
+        entry.used = now;
         // Not at each request: a console sends many.
-        let note = now > known.noted + NOTED;
+        let note = now > entry.noted + NOTED;
         if note {
-            known.noted = now;
+            entry.noted = now;
         }
-        Some((known.session.clone(), note))
+        Some((entry.session.clone(), note))
     }
 
     /// Returns whether a session exists, without making it last longer.
     pub fn exists(&self, id: &str, now: SystemTime) -> bool {
-        self.0.get(id).is_some_and(|known| is_alive(&known.session, known.used, now))
+        self.0.get(id).is_some_and(|entry| is_alive(&entry.session, entry.used, now))
     }
 
     /// Ends a session.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use event::Event;
 use tokio::sync::watch;
 
-use crate::shown::Shown;
+use crate::stream_event::StreamEvent;
 
 /// Events on their way to streams.
 pub struct StreamLog {
@@ -32,7 +32,7 @@ struct State {
 
 struct Entry {
     /// `None` where events are missing.
-    event: Option<Arc<Shown>>,
+    event: Option<Arc<StreamEvent>>,
     bytes: usize,
     /// The number of readers that have not read it.
     unread: usize,
@@ -77,7 +77,7 @@ impl StreamLog {
     pub fn send(&self, event: &Event) {
         // Without readers nothing is made.
         if self.state().readers > 0 {
-            self.push(Some(Arc::new(Shown::new(event.clone()))), event.bytes().len());
+            self.push(Some(Arc::new(StreamEvent::new(event.clone()))), event.bytes().len());
         }
     }
 
@@ -86,7 +86,7 @@ impl StreamLog {
         self.push(None, 0);
     }
 
-    fn push(&self, event: Option<Arc<Shown>>, bytes: usize) {
+    fn push(&self, event: Option<Arc<StreamEvent>>, bytes: usize) {
         let mut state = self.state();
         let unread = state.readers;
         state.entries.push_back(Entry { event, bytes, unread });
@@ -126,7 +126,7 @@ impl Reader {
     ///
     /// # Errors
     /// If events are missing here.
-    pub async fn next(&mut self) -> Result<Arc<Shown>, Lost> {
+    pub async fn next(&mut self) -> Result<Arc<StreamEvent>, Lost> {
         loop {
             if let Some(outcome) = self.take() {
                 return outcome;
@@ -138,7 +138,7 @@ impl Reader {
     }
 
     /// Returns the next event if it is there.
-    fn take(&mut self) -> Option<Result<Arc<Shown>, Lost>> {
+    fn take(&mut self) -> Option<Result<Arc<StreamEvent>, Lost>> {
         if self.ended {
             return Some(Err(Lost::CutOff));
         }

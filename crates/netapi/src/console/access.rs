@@ -14,7 +14,7 @@ use crate::fleet::Whoami;
 /// When the session has ended.
 pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
     let frame = view.frame_of_set("Access", "/access").await?;
-    let known = part(view.fleet.whoami().await, |whoami| shown(view, &whoami))?;
+    let known = part(view.fleet.whoami().await, |whoami| whoami_cards(view, &whoami))?;
     // A master alone, and users without the right to see the others, have nothing to compare.
     let compared = match frame.masters.is_empty() {
         true => None,
@@ -42,7 +42,7 @@ pub async fn show(view: &View<'_>) -> Result<Answer, Failure> {
     Ok(layout::framed(&frame, &body).into())
 }
 
-fn shown(view: &View<'_>, whoami: &Whoami) -> maud::Markup {
+fn whoami_cards(view: &View<'_>, whoami: &Whoami) -> maud::Markup {
     html! {
         div.grid {
             section.card.third {

@@ -24,7 +24,7 @@ const OWN: [&str; 5] = ["sys.doc", "saltutil.kill_job", "schedule.list", "beacon
 ///
 /// # Errors
 /// When the session has ended, or the master does not answer.
-pub async fn shown(view: &View<'_>) -> Result<Markup, Failure> {
+pub async fn lists(view: &View<'_>) -> Result<Markup, Failure> {
     let query = JobQuery { limit: JOBS, user: Some(view.caller.session.user.clone()), ..JobQuery::default() };
     let jobs = match view.fleet.jobs(&query).await {
         Ok(page) => overview::minions_only(page).items,

@@ -220,7 +220,7 @@ fn groups(
                 h2 { (text::count(rows.len())) @if rows.len() < returned { " of " (text::count(returned)) } @if rows.len().max(returned) == 1 { " return" } @else { " returns, " @if groups.len() == 1 { "all equal" } @else { (text::count(groups.len())) " different" } } }
                 @if !failed.is_empty() { a.more href=(again(&failed.join(","), "list")) { "Run again on failed minions" } }
             }
-            @for (number, (group, fits)) in groups.iter().zip(fits).enumerate() { (shown(view, jid, group, number, fits)) }
+            @for (number, (group, fits)) in groups.iter().zip(fits).enumerate() { (return_group(view, jid, group, number, fits)) }
             @if page.next.is_some() || fields.get("after").is_some() { div.pages {
                 span.where {}
                 @if fields.get("after").is_some() { a.button href={ (view.job(jid)) "?" (fields.with("after", None)) } { "First page" } }
@@ -230,7 +230,7 @@ fn groups(
     }
 }
 
-fn shown(view: &View<'_>, jid: &str, group: &Group<'_>, number: usize, fits: bool) -> Markup {
+fn return_group(view: &View<'_>, jid: &str, group: &Group<'_>, number: usize, fits: bool) -> Markup {
     let whole = format!("{}/returns/{}", view.job(jid), text::in_path(&group.first.id));
     let (look, word) = if group.first.success { ("ok", "ok") } else { ("bad", "failed") };
     html! {

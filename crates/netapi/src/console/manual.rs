@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use value::{Value, map};
 
 use super::form::packed;
-use super::run::Wanted;
+use super::run::RunForm;
 use super::text::inline;
 use super::view::{View, part};
 use super::{Answer, output};
@@ -15,23 +15,23 @@ use crate::fleet::MinionQuery;
 ///
 /// # Errors
 /// When no minion is there, the user may not ask, or the master does not answer.
-pub async fn ask(view: &View<'_>, wanted: &Wanted) -> Result<Answer, Failure> {
-    if wanted.function.is_empty() {
+pub async fn ask(view: &View<'_>, job: &RunForm) -> Result<Answer, Failure> {
+    if job.function.is_empty() {
         return Err(Failure::bad_request("Say which function."));
     }
-    let minion = one_of(view, wanted).await?.ok_or_else(|| Failure::new(404, "No minion is connected."))?;
+    let minion = one_of(view, job).await?.ok_or_else(|| Failure::new(404, "No minion is connected."))?;
     let command = map! {
         "client" => "local_async", "tgt" => vec![minion], "tgt_type" => "list", "fun" => "sys.doc",
-        "arg" => vec![wanted.function.as_str()],
+        "arg" => vec![job.function.as_str()],
     };
     let jid = view.publish(command).await?.ok_or_else(|| Failure::new(404, "No minion is connected."))?;
-    let query = packed(wanted.fields().into_iter().chain([("doc", jid.as_str())]));
+    let query = packed(job.fields().into_iter().chain([("doc", jid.as_str())]));
     Ok(Answer::Moved(format!("{}/run?{query}", view.base)))
 }
 
-async fn one_of(view: &View<'_>, wanted: &Wanted) -> Result<Option<String>, Failure> {
-    if !wanted.target.is_empty() {
-        let preview = view.fleet.preview(&wanted.query()).await?;
+async fn one_of(view: &View<'_>, job: &RunForm) -> Result<Option<String>, Failure> {
+    if !job.target.is_empty() {
+        let preview = view.fleet.preview(&job.query()).await?;
         let there = |id: &&String| !preview.away.contains(id) && !preview.refused.contains(id);
         return Ok(preview.minions.iter().find(there).cloned());
     }
@@ -43,7 +43,7 @@ async fn one_of(view: &View<'_>, wanted: &Wanted) -> Result<Option<String>, Fail
 ///
 /// # Errors
 /// When the session has ended.
-pub async fn shown(view: &View<'_>, jid: &str, function: &str) -> Result<Markup, Failure> {
+pub async fn documentation(view: &View<'_>, jid: &str, function: &str) -> Result<Markup, Failure> {
     let returned = view.fleet.brief_returns(jid, None, 1, false).await;
     let body = part(returned, |page| match page.items.first() {
         Some(row) => texts(&row.returned, function),

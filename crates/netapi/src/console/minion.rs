@@ -102,7 +102,7 @@ pub async fn show(view: &View<'_>, id: &str, fields: &Fields) -> Result<Answer, 
     let row = row.ok_or_else(|| Failure::new(404, format!("No master knows the minion '{id}'")))?;
     let body = match tab.name {
         "" => overview(view, &minion, &row).await?,
-        _ => told(view, &minion, tab, jid).await?,
+        _ => tab_content(view, &minion, tab, jid).await?,
     };
     let run = |fun: &str| format!("{}/run?{}", view.base, packed([("tgt", id), ("tgt_type", "list"), ("fun", fun)]));
     let body = html! {
@@ -140,7 +140,12 @@ async fn overview(view: &View<'_>, minion: &wire::MinionId, row: &MinionRow) -> 
 }
 
 /// Shows what the master keeps of a minion, or what it said in a job.
-async fn told(view: &View<'_>, minion: &wire::MinionId, tab: &Tab, jid: Option<&str>) -> Result<Markup, Failure> {
+async fn tab_content(
+    view: &View<'_>,
+    minion: &wire::MinionId,
+    tab: &Tab,
+    jid: Option<&str>,
+) -> Result<Markup, Failure> {
     let id = minion.as_str();
     let (about, shown) = match (jid, tab.cached) {
         (Some(jid), _) => {

@@ -76,7 +76,7 @@ impl From<Markup> for Answer {
 }
 
 /// A request for a page.
-struct Asked<'a> {
+struct PageRequest<'a> {
     /// True for a form that was sent.
     posts: bool,
     /// The parts of the path below the console.
@@ -140,45 +140,50 @@ async fn received(
         }
         false => Fields::default(),
     };
-    let asked = Asked { posts, path, query, form, caller };
-    CLIENT.scope(address, answered(api, base, asked, address)).await
+    let request = PageRequest { posts, path, query, form, caller };
+    CLIENT.scope(address, answered(api, base, request, address)).await
 }
 
-async fn answered(api: &Arc<Api>, base: &str, asked: Asked<'_>, address: std::net::IpAddr) -> Result<Answer, Failure> {
-    match (asked.posts, asked.path.as_slice()) {
-        (false, ["login"]) => return Ok(door::show(api, base, &asked.query, None)),
-        (true, ["login"]) => return door::log_in(api, base, &asked.form, asked.caller.as_ref(), address).await,
+async fn answered(
+    api: &Arc<Api>,
+    base: &str,
+    request: PageRequest<'_>,
+    address: std::net::IpAddr,
+) -> Result<Answer, Failure> {
+    match (request.posts, request.path.as_slice()) {
+        (false, ["login"]) => return Ok(door::show(api, base, &request.query, None)),
+        (true, ["login"]) => return door::log_in(api, base, &request.form, request.caller.as_ref(), address).await,
         _ => {}
     }
-    let Some(caller) = &asked.caller else {
-        return match (asked.posts, asked.path.as_slice()) {
-            (true, ["logout"]) | (false, _) => Ok(to_door(base, &asked)),
-            (true, _) => Ok(door::show(api, base, &asked.query, Some(&Failure::new(401, ENDED)))),
+    let Some(caller) = &request.caller else {
+        return match (request.posts, request.path.as_slice()) {
+            (true, ["logout"]) | (false, _) => Ok(to_door(base, &request)),
+            (true, _) => Ok(door::show(api, base, &request.query, Some(&Failure::new(401, ENDED)))),
         };
     };
-    if let (true, ["logout"]) = (asked.posts, asked.path.as_slice()) {
+    if let (true, ["logout"]) = (request.posts, request.path.as_slice()) {
         api.log_out(caller).await;
         return Ok(Answer::Cookie(format!("{base}/login"), cookie::no_cookie(api.options.tls.is_some())));
     }
-    let view = View::new(api, caller, base, &asked.query);
-    match in_time(&view, &asked).await {
+    let view = View::new(api, caller, base, &request.query);
+    match in_time(&view, &request).await {
         Ok(answer) => Ok(answer),
         // The master refuses a token that was revoked; then it is the session that has ended, and not a right that is missing.
-        Err(failure) if failure.status == 401 && !api.is_confirmed(caller).await? => match asked.posts {
-            true => Ok(door::show(api, base, &asked.query, Some(&Failure::new(401, ENDED)))),
-            false => Ok(to_door(base, &asked)),
+        Err(failure) if failure.status == 401 && !api.is_confirmed(caller).await? => match request.posts {
+            true => Ok(door::show(api, base, &request.query, Some(&Failure::new(401, ENDED)))),
+            false => Ok(to_door(base, &request)),
         },
-        Err(failure) => Ok(view.failed(&failure, !asked.posts)),
+        Err(failure) => Ok(view.failed(&failure, !request.posts)),
     }
 }
 
 /// Makes a page within its time. What a form starts is waited for: a page that gives up would say nothing about it.
-async fn in_time(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> {
-    let is_download = matches!(asked.path.as_slice(), ["jobs", _, "returns", _]);
-    if asked.posts || is_download {
-        return page(view, asked).await;
+async fn in_time(view: &View<'_>, request: &PageRequest<'_>) -> Result<Answer, Failure> {
+    let is_download = matches!(request.path.as_slice(), ["jobs", _, "returns", _]);
+    if request.posts || is_download {
+        return page(view, request).await;
     }
-    match tokio::time::timeout(LONGEST_PAGE, page(view, asked)).await {
+    match tokio::time::timeout(LONGEST_PAGE, page(view, request)).await {
         Ok(answer) => answer,
         Err(_) => {
             tracing::warn!("the master does not answer within {LONGEST_PAGE:?}: no page");
@@ -187,27 +192,27 @@ async fn in_time(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> 
     }
 }
 
-async fn page(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> {
-    match (asked.posts, asked.path.as_slice()) {
+async fn page(view: &View<'_>, request: &PageRequest<'_>) -> Result<Answer, Failure> {
+    match (request.posts, request.path.as_slice()) {
         (false, []) => overview::show(view).await,
-        (false, ["minions"]) => minions::show(view, &asked.query).await,
-        (false, ["minions", id]) => minion::show(view, id, &asked.query).await,
-        (true, ["minions", id]) => minion::ask(view, id, &asked.form).await,
-        (false, ["keys"]) => keys::show(view, &asked.query).await,
-        (true, ["keys"]) => keys::decide(view, &asked.form).await,
-        (false, ["keys", "decisions"]) => decisions::show(view, &asked.query).await,
-        (true, ["keys", "undo"]) => decisions::undo(view, &asked.form).await,
-        (true, ["keys", "settle"]) => decisions::settle(view, &asked.form).await,
-        (false, ["jobs"]) => jobs::show(view, &asked.query).await,
-        (false, ["jobs", jid]) => job::show(view, jid, &asked.query).await,
+        (false, ["minions"]) => minions::show(view, &request.query).await,
+        (false, ["minions", id]) => minion::show(view, id, &request.query).await,
+        (true, ["minions", id]) => minion::ask(view, id, &request.form).await,
+        (false, ["keys"]) => keys::show(view, &request.query).await,
+        (true, ["keys"]) => keys::decide(view, &request.form).await,
+        (false, ["keys", "decisions"]) => decisions::show(view, &request.query).await,
+        (true, ["keys", "undo"]) => decisions::undo(view, &request.form).await,
+        (true, ["keys", "settle"]) => decisions::settle(view, &request.form).await,
+        (false, ["jobs"]) => jobs::show(view, &request.query).await,
+        (false, ["jobs", jid]) => job::show(view, jid, &request.query).await,
         (false, ["jobs", jid, "returns", id]) => job::download(view, jid, id).await,
         (true, ["jobs", jid, "kill"]) => job::kill(view, jid).await,
         (false, ["highstate"]) => highstate::latest(view).await,
-        (false, ["highstate", jid]) => highstate::show(view, jid, &asked.query).await,
+        (false, ["highstate", jid]) => highstate::show(view, jid, &request.query).await,
         (false, ["drift", kind]) => drift::show(view, kind).await,
         (false, ["events"]) => events::show(view).await,
-        (false, ["run"]) => run::show(view, &asked.query).await,
-        (true, ["run"]) => run::run(view, &asked.form).await,
+        (false, ["run"]) => run::show(view, &request.query).await,
+        (true, ["run"]) => run::run(view, &request.form).await,
         (false, ["access"]) => access::show(view).await,
         _ => Err(Failure::new(404, "There is no such page")),
     }
@@ -217,12 +222,12 @@ async fn page(view: &View<'_>, asked: &Asked<'_>) -> Result<Answer, Failure> {
 const ENDED: &str = "Your session has ended. Nothing was done with the form: log in and send it again.";
 
 /// Leads to the login, and from there back to the page.
-fn to_door(base: &str, asked: &Asked<'_>) -> Answer {
-    let mut back = asked.path.iter().map(|part| text::in_path(part)).collect::<Vec<_>>().join("/");
-    if let Some(query) = asked.query.packed().filter(|_| !asked.posts) {
+fn to_door(base: &str, request: &PageRequest<'_>) -> Answer {
+    let mut back = request.path.iter().map(|part| text::in_path(part)).collect::<Vec<_>>().join("/");
+    if let Some(query) = request.query.packed().filter(|_| !request.posts) {
         back = format!("{back}?{query}");
     }
-    match asked.posts || back.is_empty() {
+    match request.posts || back.is_empty() {
         true => Answer::Moved(format!("{base}/login")),
         false => Answer::Moved(format!("{base}/login?next={}", text::in_path(&back))),
     }

@@ -32,9 +32,9 @@ const FEW: u64 = 10;
 /// The number of ids of each list in a preview.
 const IDS: usize = 100;
 
-/// What is to be run.
+/// The form of a job to run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct RunForm {
     /// The target.
     pub target: String,
     kind: String,
@@ -47,11 +47,11 @@ pub struct Wanted {
     batch: String,
 }
 
-impl Wanted {
+impl RunForm {
     fn read(fields: &Fields) -> Self {
         let text = |name| fields.get(name).unwrap_or_default().to_owned();
         let kind = fields.get("tgt_type").filter(|kind| KINDS.iter().any(|(known, _)| known == kind));
-        Wanted {
+        RunForm {
             target: text("tgt"),
             kind: kind.unwrap_or("glob").to_owned(),
             function: text("fun"),
@@ -118,12 +118,12 @@ impl Wanted {
 /// # Errors
 /// When the session has ended.
 pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
-    let wanted = Wanted::read(fields);
-    let seen = match wanted.target.is_empty() {
+    let job = RunForm::read(fields);
+    let seen = match job.target.is_empty() {
         true => None,
-        false => Some(view.fleet.preview(&wanted.query()).await),
+        false => Some(view.fleet.preview(&job.query()).await),
     };
-    page(view, &wanted, seen, fields.get("doc").filter(|jid| wire::Jid::is_valid(jid))).await
+    page(view, &job, seen, fields.get("doc").filter(|jid| wire::Jid::is_valid(jid))).await
 }
 
 /// Shows which minions the job would reach, or publishes it. All minions, or many, are shown before.
@@ -131,59 +131,59 @@ pub async fn show(view: &View<'_>, fields: &Fields) -> Result<Answer, Failure> {
 /// # Errors
 /// When the session has ended, or the master does not answer.
 pub async fn run(view: &View<'_>, form: &Fields) -> Result<Answer, Failure> {
-    let wanted = Wanted::read(form);
+    let job = RunForm::read(form);
     let act = form.get("act");
     if act == Some("doc") {
-        return match manual::ask(view, &wanted).await {
-            Err(failure) if !concerns_page(&failure) => page(view, &wanted, Some(Err(failure)), None).await,
+        return match manual::ask(view, &job).await {
+            Err(failure) if !concerns_page(&failure) => page(view, &job, Some(Err(failure)), None).await,
             other => other,
         };
     }
-    if wanted.target.is_empty() || (act == Some("run") && wanted.function.is_empty()) {
-        let missing = if wanted.target.is_empty() { "Say which minions." } else { "Say which function." };
-        return page(view, &wanted, Some(Err(Failure::bad_request(missing))), None).await;
+    if job.target.is_empty() || (act == Some("run") && job.function.is_empty()) {
+        let missing = if job.target.is_empty() { "Say which minions." } else { "Say which function." };
+        return page(view, &job, Some(Err(Failure::bad_request(missing))), None).await;
     }
-    let seen = view.fleet.preview(&wanted.query()).await;
-    let ready = matches!(&seen, Ok(preview) if act == Some("run") && may_run(&wanted, preview, form.get("confirmed")));
+    let seen = view.fleet.preview(&job.query()).await;
+    let ready = matches!(&seen, Ok(preview) if act == Some("run") && may_run(&job, preview, form.get("confirmed")));
     if !ready {
-        return page(view, &wanted, Some(seen), None).await;
+        return page(view, &job, Some(seen), None).await;
     }
-    let published = match wanted.batch.is_empty() {
-        true => view.publish(wanted.command()).await,
-        false => publish::in_batches(view, wanted.command(), &wanted.batch).await,
+    let published = match job.batch.is_empty() {
+        true => view.publish(job.command()).await,
+        false => publish::in_batches(view, job.command(), &job.batch).await,
     };
     match published {
         Ok(Some(jid)) => Ok(Answer::Moved(view.job(&jid))),
-        Ok(None) => page(view, &wanted, Some(Err(Failure::new(404, "No minion answers."))), None).await,
-        Err(failure) if !concerns_page(&failure) => page(view, &wanted, Some(Err(failure)), None).await,
+        Ok(None) => page(view, &job, Some(Err(Failure::new(404, "No minion answers."))), None).await,
+        Err(failure) if !concerns_page(&failure) => page(view, &job, Some(Err(failure)), None).await,
         Err(failure) => Err(failure),
     }
 }
 
 /// Returns whether the job is published at once: for few minions, or if the user has seen for how many.
-fn may_run(wanted: &Wanted, preview: &Preview, confirmed: Option<&str>) -> bool {
+fn may_run(job: &RunForm, preview: &Preview, confirmed: Option<&str>) -> bool {
     let seen = confirmed.and_then(|count| count.parse().ok()) == Some(preview.count);
-    let few = preview.count <= FEW && wanted.target != "*";
+    let few = preview.count <= FEW && job.target != "*";
     preview.count > 0 && preview.allowed != Some(false) && (seen || few)
 }
 
 async fn page(
     view: &View<'_>,
-    wanted: &Wanted,
+    job: &RunForm,
     seen: Option<Result<Preview, Failure>>,
     doc: Option<&str>,
 ) -> Result<Answer, Failure> {
-    let (mut frame, again) = tokio::try_join!(view.frame_of_set("Run", "/run"), again::shown(view))?;
+    let (mut frame, again) = tokio::try_join!(view.frame_of_set("Run", "/run"), again::lists(view))?;
     let doc = match doc {
         Some(jid) => {
             frame.live = format!("salt/job/{jid}/ret/");
-            manual::shown(view, jid, &wanted.function).await?
+            manual::documentation(view, jid, &job.function).await?
         }
         None => html! {},
     };
     let shown = match &seen {
         None => html! { div.empty { "The minions that a job would reach appear here." } },
-        Some(Ok(preview)) => previewed(view.base, wanted, preview),
+        Some(Ok(preview)) => previewed(view.base, job, preview),
         Some(Err(failure)) if failure.status == 401 => return Err(failure.clone()),
         Some(Err(failure)) => html! { div.body { div.notice.bad role="alert" { (inline(&failure.message)) } } },
     };
@@ -191,7 +191,7 @@ async fn page(
         (layout::headline(&html! { "Run" }, &html! {}))
         div.grid {
             div.stack.half {
-                section.card { header { h2 { "Command" } } div.body { (form(view.base, wanted)) } }
+                section.card { header { h2 { "Command" } } div.body { (form(view.base, job)) } }
                 (again)
             }
             div.stack.half {
@@ -215,30 +215,30 @@ pub fn again_on(base: &str, job: &JobHead, tgt: &str, kind: &str) -> String {
     format!("{base}/run?{}", packed(fields))
 }
 
-fn form(base: &str, wanted: &Wanted) -> Markup {
+fn form(base: &str, job: &RunForm) -> Markup {
     html! {
         form.fields method="post" action={ (base) "/run" } data-preview {
             div.pair {
-                label { "Target" input name="tgt" required value=(text::attribute(&wanted.target)) placeholder="web*" autocapitalize="none" spellcheck="false"; }
-                label { "Type" select name="tgt_type" { @for (kind, title) in KINDS { option value=(kind) selected[kind == wanted.kind] { (title) } } } }
+                label { "Target" input name="tgt" required value=(text::attribute(&job.target)) placeholder="web*" autocapitalize="none" spellcheck="false"; }
+                label { "Type" select name="tgt_type" { @for (kind, title) in KINDS { option value=(kind) selected[kind == job.kind] { (title) } } } }
             }
-            label { "Function" input name="fun" value=(text::attribute(&wanted.function)) placeholder="test.ping" list="functions" autocapitalize="none" spellcheck="false"; }
+            label { "Function" input name="fun" value=(text::attribute(&job.function)) placeholder="test.ping" list="functions" autocapitalize="none" spellcheck="false"; }
             datalist id="functions" {
                 @for name in ["test.ping", "test.version", "state.apply", "state.highstate", "grains.items", "pillar.items", "pkg.upgrade", "pkg.install", "service.restart", "service.status", "cmd.run", "saltutil.refresh_pillar", "saltutil.sync_all", "saltutil.running", "disk.usage", "status.uptime", "network.ip_addrs", "sys.doc"] {
                     option value=(name) {}
                 }
             }
-            label { "Arguments" textarea name="arg" rows="4" placeholder="one in each line, such as nginx or refresh=True" spellcheck="false" { (wanted.arguments) } }
+            label { "Arguments" textarea name="arg" rows="4" placeholder="one in each line, such as nginx or refresh=True" spellcheck="false" { (job.arguments) } }
             label { span { "Batch " span.hint.muted { "minions at a time; empty for all" } }
-                input name="batch" value=(text::attribute(&wanted.batch)) placeholder="10 or 25%" autocapitalize="none" spellcheck="false"; }
-            label.flat { input type="checkbox" name="test" value="yes" checked[wanted.test]; span { "Test only (" code { "test=True" } "): states say what they would change" } }
+                input name="batch" value=(text::attribute(&job.batch)) placeholder="10 or 25%" autocapitalize="none" spellcheck="false"; }
+            label.flat { input type="checkbox" name="test" value="yes" checked[job.test]; span { "Test only (" code { "test=True" } "): states say what they would change" } }
             div.line { button name="act" value="preview" { "Preview" } button.main name="act" value="run" { "Run" } button name="act" value="doc" formnovalidate { "Documentation" } }
             p.small.muted { "Jobs for " code { "*" } " and for more than " (FEW) " minions are previewed before they run." }
         }
     }
 }
 
-fn previewed(base: &str, wanted: &Wanted, preview: &Preview) -> Markup {
+fn previewed(base: &str, job: &RunForm, preview: &Preview) -> Markup {
     let count = text::count(preview.count as usize);
     let minions = if preview.count == 1 { "minion" } else { "minions" };
     let granted = |id: &&String| !preview.refused.contains(id);
@@ -256,13 +256,13 @@ fn previewed(base: &str, wanted: &Wanted, preview: &Preview) -> Markup {
             @if !preview.granted_by.is_empty() {
                 p.small.muted { "Granted by " @for entry in &preview.granted_by { code { (inline(&entry.entry.to_string())) } " " } }
             }
-            @if preview.count > 0 && preview.allowed != Some(false) && !wanted.function.is_empty() {
+            @if preview.count > 0 && preview.allowed != Some(false) && !job.function.is_empty() {
                 form method="post" action={ (base) "/run" } {
-                    @for (name, value) in wanted.fields() {
+                    @for (name, value) in job.fields() {
                         @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
                     }
                     input type="hidden" name="confirmed" value=(preview.count);
-                    button.main.danger[wanted.is_dangerous()] name="act" value="run" { "Run " (inline(&wanted.function)) " on " (count) " " (minions) @if !wanted.batch.is_empty() { ", " (inline(&wanted.batch)) " at a time" } }
+                    button.main.danger[job.is_dangerous()] name="act" value="run" { "Run " (inline(&job.function)) " on " (count) " " (minions) @if !job.batch.is_empty() { ", " (inline(&job.batch)) " at a time" } }
                 }
             }
         }
@@ -317,8 +317,8 @@ mod tests {
 
     use super::*;
 
-    fn wanted(text: &str) -> Wanted {
-        Wanted::read(&Fields::parse(text.as_bytes()).unwrap())
+    fn job(text: &str) -> RunForm {
+        RunForm::read(&Fields::parse(text.as_bytes()).unwrap())
     }
 
     fn preview(count: u64) -> Preview {
@@ -336,11 +336,11 @@ mod tests {
 
     #[test]
     fn arguments_are_read_as_by_salt() {
-        let command = wanted("tgt=web*&fun=pkg.install&arg=nginx%0Arefresh%3DTrue%0A%0A%5B1%2C2%5D&test=yes").command();
+        let command = job("tgt=web*&fun=pkg.install&arg=nginx%0Arefresh%3DTrue%0A%0A%5B1%2C2%5D&test=yes").command();
         assert_eq!(command.get("arg"), Some(&list!["nginx", list![1, 2]]));
         assert_eq!(command.get("kwarg"), Some(&map! { "refresh" => true, "test" => true }.into()));
-        assert_eq!(wanted("tgt=a,b&tgt_type=list").query().target, list!["a", "b"]);
-        assert_eq!(wanted("tgt=a&tgt_type=odd").kind, "glob");
+        assert_eq!(job("tgt=a,b&tgt_type=list").query().target, list!["a", "b"]);
+        assert_eq!(job("tgt=a&tgt_type=odd").kind, "glob");
     }
 
     #[test]
@@ -364,8 +364,8 @@ mod tests {
 
     #[test]
     fn many_minions_are_shown_before() {
-        let few = wanted("tgt=web*&fun=test.ping");
-        let all = wanted("tgt=*&fun=test.ping");
+        let few = job("tgt=web*&fun=test.ping");
+        let all = job("tgt=*&fun=test.ping");
         assert!(may_run(&few, &preview(10), None) && !may_run(&few, &preview(11), None));
         assert!(may_run(&few, &preview(11), Some("11")) && !may_run(&few, &preview(12), Some("11")));
         assert!(!may_run(&all, &preview(1), None) && may_run(&all, &preview(1), Some("1")));
@@ -375,9 +375,9 @@ mod tests {
 
     #[test]
     fn a_preview_is_bounded_and_names_the_number() {
-        let shown = previewed("/console", &wanted("tgt=*&fun=cmd.run&arg=%3Cscript%3E"), &preview(10_000)).0;
+        let shown = previewed("/console", &job("tgt=*&fun=cmd.run&arg=%3Cscript%3E"), &preview(10_000)).0;
         assert!(shown.len() < 20_000 && !shown.contains("<b>") && !shown.contains("<script>"));
         assert!(shown.contains("Run cmd.run on 10\u{202f}000 minions") && shown.contains("danger"));
-        assert!(!wanted("fun=state.apply&test=yes").is_dangerous() && wanted("fun=state.apply").is_dangerous());
+        assert!(!job("fun=state.apply&test=yes").is_dangerous() && job("fun=state.apply").is_dangerous());
     }
 }

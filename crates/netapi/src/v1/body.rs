@@ -2,7 +2,7 @@
 
 use value::{Map, Value};
 
-use super::Asked;
+use super::V1Request;
 use crate::body::media_type;
 use crate::exchange::text;
 use crate::failure::Failure;
@@ -12,13 +12,13 @@ use crate::json;
 ///
 /// # Errors
 /// When it is something else.
-pub fn object(asked: &Asked, known: &[&str]) -> Result<Map, Failure> {
-    let kind = media_type(text(&asked.headers, "content-type").unwrap_or_default());
+pub fn object(request: &V1Request, known: &[&str]) -> Result<Map, Failure> {
+    let kind = media_type(text(&request.headers, "content-type").unwrap_or_default());
     // Also because a form of any page can send other types.
     if kind != "application/json" {
         return Err(Failure::new(415, "The body must be application/json"));
     }
-    let body = json::parse(&asked.body).map_err(|error| Failure::bad_request(format!("Invalid JSON: {error}")))?;
+    let body = json::parse(&request.body).map_err(|error| Failure::bad_request(format!("Invalid JSON: {error}")))?;
     let object = body.into_map().ok_or_else(|| Failure::bad_request("The body must be an object"))?;
     match object.keys().filter_map(Value::as_str).find(|name| !known.contains(name)) {
         Some(name) => {

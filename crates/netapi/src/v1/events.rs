@@ -13,7 +13,7 @@ use targeting::fnmatch;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Asked;
+use super::V1Request;
 use crate::api::Api;
 use crate::exchange::text;
 use crate::failure::Failure;
@@ -54,9 +54,9 @@ impl Filter {
 ///
 /// # Errors
 /// When the query cannot be read, the token does not count, the master is away, or the user has too many streams.
-pub async fn stream(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
-    let filter = Filter::of(&asked.query)?;
-    if !api.is_confirmed(&asked.caller).await? {
+pub async fn stream(api: &Arc<Api>, request: &V1Request) -> Result<Response, Failure> {
+    let filter = Filter::of(&request.query)?;
+    if !api.is_confirmed(&request.caller).await? {
         return Err(Failure::no_session());
     }
     api.link.bus.ready().await?;
@@ -65,7 +65,7 @@ pub async fn stream(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> 
     let (latest, changes) = (ring.changes(), api.link.own_jobs.changes());
     let next = ring.begin();
     let mut ready = VecDeque::new();
-    let from = match text(&asked.headers, "last-event-id").filter(|id| !id.is_empty()) {
+    let from = match text(&request.headers, "last-event-id").filter(|id| !id.is_empty()) {
         Some(last) => match ring.after(last) {
             Some(number) => number,
             None => {
@@ -75,7 +75,7 @@ pub async fn stream(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> 
         },
         None => next,
     };
-    let watcher = Watcher::new(api.clone(), asked.caller.clone())?;
+    let watcher = Watcher::new(api.clone(), request.caller.clone())?;
     let source = Source { watcher, filter, next: from, latest, changes, held: VecDeque::new(), ready };
     // The id alone: a client that is cut off before the first event goes on from here, too.
     let first = format!("retry: 1000\nid: {}\n\n", ring.id(from.saturating_sub(1)));
@@ -119,7 +119,7 @@ impl Source {
             }
             tokio::select! {
                 biased;
-                _ = self.changes.changed() => self.settle(),
+                _ = self.changes.changed() => self.release_held(),
                 changed = self.latest.changed() => changed.ok()?,
                 () = tokio::time::sleep_until(beat) => return Some(": \n\n".to_owned()),
             }
@@ -153,7 +153,7 @@ impl Source {
         match self.whose(&item) {
             Whose::Own => {
                 // The held events of a job come before its next one.
-                self.settle();
+                self.release_held();
                 self.show(number, &item);
             }
             Whose::Unknown => {
@@ -177,7 +177,7 @@ impl Source {
     }
 
     /// Shows the held events that turned out to be the user's, and forgets those of others.
-    fn settle(&mut self) {
+    fn release_held(&mut self) {
         for (number, item) in std::mem::take(&mut self.held) {
             match self.whose(&item) {
                 Whose::Own => self.show(number, &item),
@@ -190,12 +190,12 @@ impl Source {
     fn show(&mut self, number: u64, item: &Item) {
         // While events are held, a client that is cut off must go on before them.
         let id = self.held.is_empty().then(|| self.watcher.api.link.bus.ring.id(number));
-        self.ready.push_back(shown(id.as_deref(), item));
+        self.ready.push_back(sse_text(id.as_deref(), item));
     }
 }
 
 /// Writes an event.
-fn shown(id: Option<&str>, item: &Item) -> String {
+fn sse_text(id: Option<&str>, item: &Item) -> String {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     let mut parts = item.tag.splitn(3, '/');
     let kind = [parts.next(), parts.next()].into_iter().flatten().collect::<Vec<_>>().join("/");
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn an_event_has_id_kind_and_data() {
-        let text = shown(Some("ab-1"), &item("salt/job/20261126160511953300/ret/web1"));
+        let text = sse_text(Some("ab-1"), &item("salt/job/20261126160511953300/ret/web1"));
         assert_eq!(text, "id: ab-1\nevent: salt/job\ndata: {}\n\n");
-        assert_eq!(shown(None, &item("minion_start")), "event: minion_start\ndata: {}\n\n");
-        assert_eq!(shown(None, &item("a\ndata: forged/b")), "event: a\u{fffd}data: forged/b\ndata: {}\n\n");
+        assert_eq!(sse_text(None, &item("minion_start")), "event: minion_start\ndata: {}\n\n");
+        assert_eq!(sse_text(None, &item("a\ndata: forged/b")), "event: a\u{fffd}data: forged/b\ndata: {}\n\n");
     }
 
     #[test]

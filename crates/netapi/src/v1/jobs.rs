@@ -9,7 +9,7 @@ use serde_json::json as object;
 use targeting::TargetType;
 use value::{Map, Value, map};
 
-use super::{Asked, body, json, refused, wait};
+use super::{V1Request, body, json, refused, wait};
 use crate::api::{Api, Caller};
 use crate::failure::Failure;
 use crate::fleet::{Fields, Fleet, PreviewQuery};
@@ -30,8 +30,8 @@ const LONGEST_WAIT: u64 = 3600;
 const KILL: &str = "saltutil.kill_job";
 
 /// `POST /v1/preview`
-pub async fn preview(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
-    let mut wanted = body::object(asked, &JOB)?;
+pub async fn preview(api: &Arc<Api>, request: &V1Request) -> Result<Response, Failure> {
+    let mut wanted = body::object(request, &JOB)?;
     let named = wanted.contains_key("fun");
     if !named {
         // The command is read as that of a job, which needs one.
@@ -44,24 +44,24 @@ pub async fn preview(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure>
         function: named.then_some(job.function),
         arguments: job.arguments,
     };
-    json(StatusCode::OK, &asked.fleet(api).preview(&query).await?)
+    json(StatusCode::OK, &request.fleet(api).preview(&query).await?)
 }
 
 /// `POST /v1/jobs`
-pub async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
-    let mut query = Fields::of(&asked.query)?;
+pub async fn publish(api: &Arc<Api>, request: &V1Request) -> Result<Response, Failure> {
+    let mut query = Fields::of(&request.query)?;
     let wait = wait_time(query.take("wait"))?;
     query.end()?;
-    let key = idempotent::key(asked.headers.get("idempotency-key"))?;
+    let key = idempotent::key(request.headers.get("idempotency-key"))?;
     let known: Vec<&str> = JOB.iter().chain(&MORE).copied().collect();
-    let job = job(api, body::object(asked, &known)?)?;
+    let job = job(api, body::object(request, &known)?)?;
     // Before the job: a minion may return before the answer arrives.
     let events = match wait {
         Some(_) => Some(api.link.bus.stream().await?),
         None => None,
     };
-    let digest = openssl::sha::sha256(&asked.body);
-    let (shared, caller) = (api.clone(), asked.caller.clone());
+    let digest = openssl::sha::sha256(&request.body);
+    let (shared, caller) = (api.clone(), request.caller.clone());
     // In a task of its own: a client that closes its connection and tries again gets the same job.
     let publishing = api.spawn(async move {
         let mut minions = None;
@@ -75,9 +75,9 @@ pub async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure>
         let (jid, known) = match key {
             Some(key) => {
                 let user = Owner { user: caller.session.user.clone(), backend: caller.session.backend.clone() };
-                let request = Keyed { user, key, digest, jid: shared.link.new_jid() };
+                let keyed = Keyed { user, key, digest, jid: shared.link.new_jid() };
                 let exists = async |jid: String| shared.link.has_job(&jid).await;
-                shared.idempotent.once(request, exists, publish).await?
+                shared.idempotent.once(keyed, exists, publish).await?
             }
             None => (publish(String::new()).await?, false),
         };
@@ -89,7 +89,7 @@ pub async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure>
     })?;
     let (jid, known, minions) = match done {
         Ok(done) => done,
-        Err(failure) => return Err(refused(api, asked, failure, "this job").await),
+        Err(failure) => return Err(refused(api, request, failure, "this job").await),
     };
     let Some(jid) = jid else {
         return json(StatusCode::OK, &object!({ "jid": null, "minions": [] }));
@@ -100,7 +100,7 @@ pub async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure>
     };
     let mut response = match (wait, events) {
         (Some(time), Some(events)) => {
-            wait::stream(api.clone(), asked.caller.session.clone(), (jid.clone(), minions), events, time)
+            wait::stream(api.clone(), request.caller.session.clone(), (jid.clone(), minions), events, time)
         }
         _ => json(StatusCode::ACCEPTED, &object!({ "jid": jid, "minions": minions }))?,
     };
@@ -133,9 +133,9 @@ async fn published(api: &Api, caller: &Caller, job: Local) -> Result<Option<(Str
 }
 
 /// `DELETE /v1/jobs/<jid>`
-pub async fn kill(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
-    Fields::of(&asked.query)?.end()?;
-    let jid = asked.part(0);
+pub async fn kill(api: &Arc<Api>, request: &V1Request) -> Result<Response, Failure> {
+    Fields::of(&request.query)?.end()?;
+    let jid = request.part(0);
     if !wire::Jid::is_valid(jid) {
         return Err(Failure::bad_request("The path has no valid job id"));
     }
@@ -149,7 +149,7 @@ pub async fn kill(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
         function: Some(KILL.into()),
         arguments: vec![jid.into()],
     };
-    if Fleet::of(api, &asked.caller.session).preview(&wanted).await?.allowed != Some(true) {
+    if Fleet::of(api, &request.caller.session).preview(&wanted).await?.allowed != Some(true) {
         return Err(Failure::new(403, format!("Your list does not grant {KILL} on the minions of this job")));
     }
     match (known, ids.is_empty()) {
@@ -157,9 +157,9 @@ pub async fn kill(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
         (true, true) => return Err(Failure::new(409, "All minions of this job have returned")),
         (true, false) => {}
     }
-    let killing = match published(api, &asked.caller, job(api, fields)?).await {
+    let killing = match published(api, &request.caller, job(api, fields)?).await {
         Ok(killing) => killing.map(|(jid, _)| jid),
-        Err(failure) => return Err(refused(api, asked, failure, KILL).await),
+        Err(failure) => return Err(refused(api, request, failure, KILL).await),
     };
     json(StatusCode::ACCEPTED, &object!({ "jid": jid, "killed_by": killing, "minions": ids }))
 }

@@ -9,7 +9,7 @@ use serde_json::json as object;
 use value::{Map, Value, map};
 use wire::MinionId;
 
-use super::{Asked, body, json, refused};
+use super::{V1Request, body, json, refused};
 use crate::api::Api;
 use crate::failure::Failure;
 use crate::fleet::{KeyQuery, KeyRow};
@@ -83,9 +83,9 @@ impl Decision {
 }
 
 /// `POST /v1/keys/<id>/accept`, `reject` and `delete`
-pub async fn decide(api: &Arc<Api>, asked: &Asked, decision: Decision) -> Result<Response, Failure> {
-    let wanted = body::object(asked, &["fingerprint"])?;
-    let key = decided(api, asked, decision, asked.part(0), body::needed(&wanted, "fingerprint")?).await?;
+pub async fn decide(api: &Arc<Api>, request: &V1Request, decision: Decision) -> Result<Response, Failure> {
+    let wanted = body::object(request, &["fingerprint"])?;
+    let key = decided(api, request, decision, request.part(0), body::needed(&wanted, "fingerprint")?).await?;
     json(StatusCode::OK, &key)
 }
 
@@ -105,8 +105,8 @@ enum What {
 }
 
 /// `POST /v1/keys:batch`
-pub async fn batch(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
-    let wanted = body::object(asked, &["action", "keys"])?;
+pub async fn batch(api: &Arc<Api>, request: &V1Request) -> Result<Response, Failure> {
+    let wanted = body::object(request, &["action", "keys"])?;
     let decision = Decision::of(body::needed(&wanted, "action")?)
         .ok_or_else(|| Failure::bad_request("'action' must be accept, reject or delete"))?;
     let wrong = || Failure::bad_request(format!("'keys' must be a list of 1 to {MOST} of {{id, fingerprint}}"));
@@ -124,7 +124,7 @@ pub async fn batch(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
         .collect();
     let mut outcomes = Vec::new();
     for (id, fingerprint) in keys.ok_or_else(wrong)? {
-        let what = match decided(api, asked, decision, id, fingerprint).await {
+        let what = match decided(api, request, decision, id, fingerprint).await {
             Ok(KeyRow { state, fingerprint, .. }) => What::Done { status: 200, state, fingerprint },
             // Nothing of the others can be decided either.
             Err(failure) if matches!(failure.status, 401 | 403 | 503) => return Err(failure),
@@ -138,13 +138,13 @@ pub async fn batch(api: &Arc<Api>, asked: &Asked) -> Result<Response, Failure> {
 /// Decides about the key of a minion that has a fingerprint. Returns the key afterwards.
 async fn decided(
     api: &Arc<Api>,
-    asked: &Asked,
+    request: &V1Request,
     decision: Decision,
     id: &str,
     fingerprint: &str,
 ) -> Result<KeyRow, Failure> {
     let id = MinionId::new(id).map_err(|_| Failure::bad_request("This is not the id of a minion"))?;
-    let keys = keys_of(api, asked, &id).await?;
+    let keys = keys_of(api, request, &id).await?;
     if keys.is_empty() {
         return Err(Failure::new(404, format!("The minion {id} has no key here")));
     }
@@ -156,9 +156,9 @@ async fn decided(
         return Ok(key.clone());
     }
     let function = decision.function();
-    let event = match api.call(&asked.caller.session.token, "wheel", function, decision.arguments(key)).await {
+    let event = match api.call(&request.caller.session.token, "wheel", function, decision.arguments(key)).await {
         Ok(event) => event,
-        Err(failure) => return Err(refused(api, asked, failure, &format!("the wheel function {function}")).await),
+        Err(failure) => return Err(refused(api, request, failure, &format!("the wheel function {function}")).await),
     };
     let data = event.get("data").cloned().unwrap_or_default();
     if data.get("success").and_then(Value::as_bool) == Some(false) {
@@ -169,7 +169,7 @@ async fn decided(
     if changed.is_some_and(|ids| ids.is_empty()) {
         return Err(Failure::new(409, format!("The key of {id} was replaced in the meantime: look at it again")));
     }
-    let mut after = keys_of(api, asked, &id).await?.into_iter();
+    let mut after = keys_of(api, request, &id).await?.into_iter();
     let changed = after.find(|now| now.fingerprint == key.fingerprint && now.state == decision.state());
     match (decision, changed) {
         (Decision::Delete, _) => Ok(KeyRow { state: decision.state().to_owned(), ..key.clone() }),
@@ -179,9 +179,9 @@ async fn decided(
     }
 }
 
-async fn keys_of(api: &Arc<Api>, asked: &Asked, id: &MinionId) -> Result<Vec<KeyRow>, Failure> {
+async fn keys_of(api: &Arc<Api>, request: &V1Request, id: &MinionId) -> Result<Vec<KeyRow>, Failure> {
     let query = KeyQuery { id: Some(id.to_string()), ..KeyQuery::default() };
-    Ok(asked.fleet(api).keys(&query).await?.items)
+    Ok(request.fleet(api).keys(&query).await?.items)
 }
 
 #[cfg(test)]

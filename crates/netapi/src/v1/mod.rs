@@ -36,7 +36,7 @@ use keys::Decision;
 use table::{Found, Operation};
 
 /// A request that has a route, after its body has arrived.
-pub struct Asked {
+pub struct V1Request {
     /// The rest of the path, by the names in the table.
     pub parts: Vec<String>,
     /// The query.
@@ -49,7 +49,7 @@ pub struct Asked {
     pub caller: Caller,
 }
 
-impl Asked {
+impl V1Request {
     /// Returns a part of the path.
     pub fn part(&self, place: usize) -> &str {
         self.parts.get(place).map_or("", String::as_str)
@@ -109,43 +109,43 @@ async fn answer(api: &Arc<Api>, found: &Found, request: Request, client: &mut Cl
     let room = api.body_rooms.of(Some(&caller.session));
     let (body, _kept) = incoming::read_body(&head.headers, body, api.options.most_body, &room).await?;
     let query = head.uri.query().unwrap_or_default().to_owned();
-    let asked = Asked { parts: found.parts.clone(), query, headers: head.headers, body, caller };
-    let mut response = CLIENT.scope(address, handle(api, found.route.operation, &asked)).await?;
+    let request = V1Request { parts: found.parts.clone(), query, headers: head.headers, body, caller };
+    let mut response = CLIENT.scope(address, handle(api, found.route.operation, &request)).await?;
     let headers = response.headers_mut();
     // What a user may see is for nobody else.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
-async fn handle(api: &Arc<Api>, operation: Operation, asked: &Asked) -> Result<Response, Failure> {
+async fn handle(api: &Arc<Api>, operation: Operation, request: &V1Request) -> Result<Response, Failure> {
     match operation {
-        Operation::Jobs => read::jobs(api, asked).await,
-        Operation::Job => read::job(api, asked).await,
-        Operation::Returns => read::returns(api, asked).await,
-        Operation::Minions => read::minions(api, asked).await,
-        Operation::Keys => read::keys(api, asked).await,
-        Operation::Masters => read::masters(api, asked).await,
-        Operation::Drift => read::drift(api, asked).await,
-        Operation::Whoami => read::whoami(api, asked).await,
-        Operation::Preview => jobs::preview(api, asked).await,
-        Operation::Publish => jobs::publish(api, asked).await,
-        Operation::Kill => jobs::kill(api, asked).await,
-        Operation::Accept => keys::decide(api, asked, Decision::Accept).await,
-        Operation::Reject => keys::decide(api, asked, Decision::Reject).await,
-        Operation::Delete => keys::decide(api, asked, Decision::Delete).await,
+        Operation::Jobs => read::jobs(api, request).await,
+        Operation::Job => read::job(api, request).await,
+        Operation::Returns => read::returns(api, request).await,
+        Operation::Minions => read::minions(api, request).await,
+        Operation::Keys => read::keys(api, request).await,
+        Operation::Masters => read::masters(api, request).await,
+        Operation::Drift => read::drift(api, request).await,
+        Operation::Whoami => read::whoami(api, request).await,
+        Operation::Preview => jobs::preview(api, request).await,
+        Operation::Publish => jobs::publish(api, request).await,
+        Operation::Kill => jobs::kill(api, request).await,
+        Operation::Accept => keys::decide(api, request, Decision::Accept).await,
+        Operation::Reject => keys::decide(api, request, Decision::Reject).await,
+        Operation::Delete => keys::decide(api, request, Decision::Delete).await,
         Operation::OpenApi => json(StatusCode::OK, &openapi::description(&api.options.prefix)),
-        Operation::Events => events::stream(api, asked).await,
-        Operation::Keychain => keys::batch(api, asked).await,
+        Operation::Events => events::stream(api, request).await,
+        Operation::Keychain => keys::batch(api, request).await,
     }
 }
 
 /// Says why the master has refused what a user wanted: their list does not grant it, or their token does not count any more. The
 /// master itself has one answer for both.
-async fn refused(api: &Api, asked: &Asked, failure: Failure, what: &str) -> Failure {
+async fn refused(api: &Api, request: &V1Request, failure: Failure, what: &str) -> Failure {
     if failure.status != 401 {
         return failure;
     }
-    match api.is_confirmed(&asked.caller).await {
+    match api.is_confirmed(&request.caller).await {
         Ok(true) => Failure::new(403, format!("Your list does not grant {what}")),
         Ok(false) => Failure::no_session(),
         Err(failure) => failure,

@@ -23,7 +23,7 @@ use crate::incoming::{self, provenance};
 use crate::origin::may_read_socket;
 use crate::pack;
 use crate::server::Kept;
-use crate::shown::Shown;
+use crate::stream_event::StreamEvent;
 use progress::Progress;
 
 /// What a client sends when it is ready for events.
@@ -195,7 +195,7 @@ impl Connection {
         Ok(self.socket.send(Message::Ping(Bytes::new())).await?)
     }
 
-    async fn show(&mut self, shown: &Shown) -> Result<(), Over> {
+    async fn show(&mut self, shown: &StreamEvent) -> Result<(), Over> {
         // As in Salt, a client misses what happens before it is ready.
         if !self.ready {
             return Ok(());

@@ -8,9 +8,9 @@ use value::map;
 
 use crate::pack;
 
-/// An event that streams show. The first one that does packs it, and all share the bytes.
+/// An event that streams show. The first stream that shows it packs it, and all share the bytes.
 #[derive(Debug)]
-pub struct Shown {
+pub struct StreamEvent {
     /// The event.
     pub event: Event,
     packed: OnceLock<Option<Packed>>,
@@ -23,10 +23,10 @@ struct Packed {
     data_at: usize,
 }
 
-impl Shown {
+impl StreamEvent {
     /// Takes an event, without packing it.
     pub fn new(event: Event) -> Self {
-        Shown { event, packed: OnceLock::new() }
+        StreamEvent { event, packed: OnceLock::new() }
     }
 
     /// Returns the lines `tag:` and `data:` and an empty one; `None` for an event that cannot be packed.
@@ -64,7 +64,7 @@ mod tests {
     fn an_event_cannot_forge_another() {
         let event = Event::new("salt/x\ndata: forged", map! { "a" => "b\n\ndata: forged" }, 1 << 20).unwrap();
         let (shown, data) = (
-            Shown::new(event),
+            StreamEvent::new(event),
             "data: {\"data\": {\"a\": \"b\\n\\ndata: forged\"}, \"tag\": \"salt/x\\ndata: forged\"}\n\n",
         );
         assert_eq!(shown.text().unwrap(), format!("tag: salt/x\u{fffd}data: forged\n{data}"));
