@@ -20,11 +20,11 @@ const FRESH: Duration = Duration::from_secs(60);
 pub struct Computers {
     /// The distinguished names of the entries.
     bases: Vec<String>,
-    known: Mutex<Known>,
+    cached: Mutex<CachedComputers>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedComputers {
     minions: HashMap<String, Vec<String>>,
     /// When the server was asked for the last time.
     asked: Option<Instant>,
@@ -38,7 +38,7 @@ impl Computers {
         let mut bases: Vec<String> = targets.filter_map(|target| base(target.as_str()?)).map(str::to_owned).collect();
         bases.sort();
         bases.dedup();
-        Computers { bases, known: Mutex::default() }
+        Computers { bases, cached: Mutex::default() }
     }
 
     /// Returns whether the server should be asked. Who gets a yes asks it: others get a no for a while.
@@ -46,10 +46,10 @@ impl Computers {
         if self.bases.is_empty() {
             return false;
         }
-        let mut known = self.known();
-        let is_due = known.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= FRESH);
+        let mut cached = self.cached();
+        let is_due = cached.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= FRESH);
         if is_due {
-            known.asked = Some(now);
+            cached.asked = Some(now);
         }
         is_due
     }
@@ -57,7 +57,7 @@ impl Computers {
     /// Asks the server. If it cannot tell, what was known before counts. Blocks.
     pub fn ask(&self, server: &Ldap) {
         match server.computers(&self.bases) {
-            Ok(minions) => self.known().minions = minions,
+            Ok(minions) => self.cached().minions = minions,
             Err(error) => tracing::error!("{error}: the computers in entries ldap(…) are those that were known before"),
         }
     }
@@ -67,12 +67,12 @@ impl Computers {
         if self.bases.is_empty() {
             return entries;
         }
-        let known = self.known();
-        entries.into_iter().flat_map(|entry| expanded(entry, &known.minions)).collect()
+        let cached = self.cached();
+        entries.into_iter().flat_map(|entry| expanded(entry, &cached.minions)).collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> MutexGuard<'_, CachedComputers> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
         let others = || vec![Value::from("test.*"), map! { "db" => list!["x"] }.into()];
         assert_eq!(expand(), others(), "nothing is known yet");
         let found = ["web1", "web 2 or *", "not", "w*", "", "web.example.com"].map(str::to_owned).to_vec();
-        computers.known().minions = [("ou=Web,dc=x".to_owned(), found)].into();
+        computers.cached().minions = [("ou=Web,dc=x".to_owned(), found)].into();
         let minion = |id: &str| Value::from(map! { id => list!["pkg.*"] });
         let [first, last] = others().try_into().unwrap();
         assert_eq!(expand(), [first, minion("web1"), minion("web.example.com"), last]);

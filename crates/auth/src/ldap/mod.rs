@@ -101,12 +101,12 @@ impl Ldap {
         if let Some(groups) = answer.get("groups").and_then(Value::as_list) {
             if let Some(remark) = answer.get_str("remark") {
                 let name = value::escape::brief(username, 60);
-                tracing::warn!("external_auth: ldap: the groups of {name} are not known: {}", shown(remark));
+                tracing::warn!("external_auth: ldap: the groups of {name} are not known: {}", for_log(remark));
             }
             return Ok(Some(groups.iter().map(Value::to_string).collect()));
         }
         let reason = answer.get_str("no").ok_or_else(|| failed("the helper has sent a strange answer"))?;
-        tracing::info!("external_auth: ldap: {}", shown(reason));
+        tracing::info!("external_auth: ldap: {}", for_log(reason));
         Ok(None)
     }
 
@@ -135,7 +135,7 @@ impl Ldap {
             _ => return Err(failed(format!("the helper crashed ({status}); the server may have sent nonsense"))),
         };
         match answer.get_str("failed") {
-            Some(reason) => Err(failed(shown(reason))),
+            Some(reason) => Err(failed(for_log(reason))),
             None => Ok(answer),
         }
     }
@@ -196,7 +196,7 @@ fn failed(reason: impl Into<String>) -> Error {
 }
 
 /// Returns what a server or a user has sent, for the log.
-fn shown(text: &str) -> String {
+fn for_log(text: &str) -> String {
     value::escape::brief(text, 400).into_owned()
 }
 

@@ -68,8 +68,8 @@ pub fn login(settings: &Settings, username: &str, password: &str, deadline: Inst
     let bound = session.bind(&name, password)?;
     match bound.rc {
         SUCCESS => {}
-        WRONG_PASSWORD => return Ok(Answer::No(format!("{name}: {}", told(&bound)))),
-        _ => return Err(format!("{}: the bind as {name} failed: {}", session.server, told(&bound))),
+        WRONG_PASSWORD => return Ok(Answer::No(format!("{name}: {}", failure_text(&bound)))),
+        _ => return Err(format!("{}: the bind as {name} failed: {}", session.server, failure_text(&bound))),
     }
     let found = session.groups(settings, username);
     let remark = found.as_ref().err().cloned();
@@ -97,7 +97,7 @@ pub fn computers(
         match result.rc {
             // As in Salt, nothing is below an entry that does not exist.
             SUCCESS | NO_SUCH_OBJECT => all.insert(base.clone(), groups::computers(&found, &settings.suffixes)),
-            _ => return Err(session.search_failed(base, filter, &told(&result))),
+            _ => return Err(session.search_failed(base, filter, &failure_text(&result))),
         };
     }
     Ok(all)
@@ -144,7 +144,9 @@ impl Session {
         let bound = self.bind(account, password)?;
         match bound.rc {
             SUCCESS => Ok(()),
-            _ => Err(format!("{}: the bind as auth.ldap.binddn {account} failed: {}", self.server, told(&bound))),
+            _ => {
+                Err(format!("{}: the bind as auth.ldap.binddn {account} failed: {}", self.server, failure_text(&bound)))
+            }
         }
     }
 
@@ -163,7 +165,7 @@ impl Session {
             SUCCESS => Ok(entries),
             SIZE_LIMIT if most > 0 && entries.len() > 1 => Ok(entries),
             NO_SUCH_OBJECT => Err(self.search_failed(base, filter, "there is no such entry")),
-            _ => Err(self.search_failed(base, filter, &told(&result))),
+            _ => Err(self.search_failed(base, filter, &failure_text(&result))),
         }
     }
 
@@ -227,14 +229,14 @@ fn why(error: &LdapError) -> String {
         LdapError::EndOfStream | LdapError::OpSend { .. } | LdapError::ResultRecv { .. } => {
             "the server closed the connection".to_owned()
         }
-        LdapError::LdapResult { result } => told(result),
+        LdapError::LdapResult { result } => failure_text(result),
         LdapError::Io { source } => source.to_string(),
         error => error.to_string(),
     }
 }
 
 /// Returns what a server says about a failure.
-fn told(result: &LdapResult) -> String {
+fn failure_text(result: &LdapResult) -> String {
     // The name and the number of the code.
     let code = result.to_string();
     let code = code.split(", dn:").next().unwrap_or_default();

@@ -9,12 +9,12 @@ const MOST: usize = 32;
 
 /// The members, of which one is asked until it cannot be reached.
 pub(super) struct Members {
-    known: Mutex<Known>,
+    cluster: Mutex<ClusterUrls>,
     /// Whether others than the first are asked.
     others: bool,
 }
 
-struct Known {
+struct ClusterUrls {
     /// The first one is that of the options.
     urls: Vec<Url>,
     current: usize,
@@ -24,46 +24,46 @@ struct Known {
 
 impl Members {
     pub(super) fn new(first: Url, others: bool) -> Self {
-        Members { known: Mutex::new(Known { urls: vec![first], current: 0, learned: false }), others }
+        Members { cluster: Mutex::new(ClusterUrls { urls: vec![first], current: 0, learned: false }), others }
     }
 
     /// Returns the member to ask, and how many there are.
     pub(super) fn current(&self) -> (Url, usize) {
-        let known = self.known();
-        (known.urls[known.current].clone(), known.urls.len())
+        let cluster = self.cluster();
+        (cluster.urls[cluster.current].clone(), cluster.urls.len())
     }
 
     /// Goes on to the next member. Another request may have done so already.
     pub(super) fn leave(&self, unreached: &Url) {
-        let mut known = self.known();
-        if known.urls.len() > 1 && known.urls[known.current] == *unreached {
-            known.current = (known.current + 1) % known.urls.len();
-            known.learned = false;
+        let mut cluster = self.cluster();
+        if cluster.urls.len() > 1 && cluster.urls[cluster.current] == *unreached {
+            cluster.current = (cluster.current + 1) % cluster.urls.len();
+            cluster.learned = false;
         }
     }
 
     /// Returns whether the current member is to be asked for the others, and that only once.
     pub(super) fn must_learn(&self) -> bool {
-        self.others && !std::mem::replace(&mut self.known().learned, true)
+        self.others && !std::mem::replace(&mut self.cluster().learned, true)
     }
 
     /// Takes the members that `current` names. Those with another scheme are left out: a password must not be sent without
     /// TLS because somebody says so.
     pub(super) fn learn(&self, current: &Url, named: &[String]) {
-        let mut known = self.known();
-        let mut urls = vec![known.urls[0].clone()];
+        let mut cluster = self.cluster();
+        let mut urls = vec![cluster.urls[0].clone()];
         let named = named.iter().filter_map(|url| Url::parse(url).ok());
         for url in [current.clone()].into_iter().chain(named) {
             if url.scheme() == urls[0].scheme() && url.has_host() && !urls.contains(&url) && urls.len() < MOST {
                 urls.push(url);
             }
         }
-        known.current = urls.iter().position(|url| url == current).unwrap_or_default();
-        known.urls = urls;
+        cluster.current = urls.iter().position(|url| url == current).unwrap_or_default();
+        cluster.urls = urls;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cluster(&self) -> MutexGuard<'_, ClusterUrls> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
