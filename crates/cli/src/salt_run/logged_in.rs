@@ -15,23 +15,23 @@ use crate::login::{self, Plan};
 /// How long to wait for a result, as in Salt.
 const LIMIT: Duration = Duration::from_secs(300);
 
-enum Asked {
+enum RunOutcome {
     /// The event with the result.
-    Result(Map),
+    Finished(Map),
     /// The runner, which goes on without this program.
-    Left(Started),
+    LeftRunning(Started),
 }
 
 /// Runs the function of a session.
 pub(super) async fn run(session: &Session, plan: Plan, call: Call) -> anyhow::Result<u8> {
     let mut client = LocalClient::new(Rt::real(), client::settings::from_config(&session.ctx.config));
     match ask(session, &mut client, plan, call).await {
-        Ok(Asked::Result(data)) => {
+        Ok(RunOutcome::Finished(data)) => {
             let outcome = outcome(data);
             session.show(&outcome)?;
             Ok(exit_code(&outcome))
         }
-        Ok(Asked::Left(started)) => {
+        Ok(RunOutcome::LeftRunning(started)) => {
             announce_tag(&started.tag);
             Ok(exit_codes::OK)
         }
@@ -50,15 +50,15 @@ pub(super) async fn run(session: &Session, plan: Plan, call: Call) -> anyhow::Re
     }
 }
 
-async fn ask(session: &Session, client: &mut LocalClient, plan: Plan, call: Call) -> Result<Asked, Error> {
+async fn ask(session: &Session, client: &mut LocalClient, plan: Plan, call: Call) -> Result<RunOutcome, Error> {
     let proof = login::proof_for_functions(plan, client).await?;
     client.set_proof(proof);
     if session.flag("async") {
-        return client.start_runner(&session.function, call.args, call.kwargs).await.map(Asked::Left);
+        return client.start_runner(&session.function, call.args, call.kwargs).await.map(RunOutcome::LeftRunning);
     }
     let mut bus = client.listen_to_runners().await?;
     let started = client.start_runner(&session.function, call.args, call.kwargs).await?;
-    client.runner_result(&mut bus, &started, LIMIT).await.map(Asked::Result)
+    client.runner_result(&mut bus, &started, LIMIT).await.map(RunOutcome::Finished)
 }
 
 /// Returns whether the master refused a token. As in Salt, its text is the same for a token that may not do this.

@@ -10,7 +10,7 @@ use targeting::{Checker, DEFAULT_DELIMITER, TargetType, expr_match};
 use value::{Map, Value, map};
 
 pub use report::{Question, report};
-pub use warnings::Known;
+pub use warnings::FunctionNames;
 
 /// The place of local users beside the backends of `external_auth`.
 pub const LOCAL_USERS: &str = "publisher_acl";
@@ -68,7 +68,7 @@ pub fn explain(
     user: &User,
     call: Option<&Call>,
     permissive: bool,
-    known: &Known,
+    known: &FunctionNames,
     checker: &Checker,
 ) -> Map {
     let (keys, without_everybody) = keys_of(part, user, permissive);
@@ -93,7 +93,7 @@ pub fn explain(
 }
 
 /// Returns a hint if a call is not granted on minions, but would be in the master: whoever names no client may mean that.
-fn as_other_client(keys: &[Entries<'_>], call: &Call, known: &Known, checker: &Checker) -> Option<String> {
+fn as_other_client(keys: &[Entries<'_>], call: &Call, known: &FunctionNames, checker: &Checker) -> Option<String> {
     let forms = [(Form::Runner, "runner", &known.runners), (Form::Wheel, "wheel", &known.wheel)];
     let is_granted = |form| {
         let (function, arguments) = (call.function.clone(), call.arguments.clone());

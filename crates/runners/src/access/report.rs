@@ -5,7 +5,7 @@ use exec::{Error, Result};
 use targeting::{Checker, expr_match};
 use value::{Map, Value, map};
 
-use super::warnings::{Known, warnings};
+use super::warnings::{FunctionNames, warnings};
 use super::{Call, LOCAL_USERS, User, explain};
 use crate::context::failed;
 
@@ -24,7 +24,7 @@ pub struct Question {
 ///
 /// # Errors
 /// When there is no such backend, or nobody can have the name.
-pub fn report(access: &Access, question: &Question, known: &Known, checker: &Checker) -> Result<Map> {
+pub fn report(access: &Access, question: &Question, known: &FunctionNames, checker: &Checker) -> Result<Map> {
     let parts = parts(access, question.eauth.as_deref())?;
     let mut answer = Map::new();
     if let Some(user) = &question.user {
@@ -189,7 +189,7 @@ mod tests {
         let nodegroups = Map::new();
         let checker = Checker::new(&Two, &nodegroups, true);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let known = Known {
+        let known = FunctionNames {
             functions: names(&["test.ping"]),
             runners: names(&["jobs.active"]),
             wheel: names(&["key.accept", "key.list"]),
@@ -284,7 +284,7 @@ mod tests {
         let access = config::Master::from_options(options).unwrap().access;
         let nodegroups = Map::new();
         let checker = Checker::new(&Two, &nodegroups, true);
-        let answer = report(&access, &Question::default(), &Known::default(), &checker).unwrap();
+        let answer = report(&access, &Question::default(), &FunctionNames::default(), &checker).unwrap();
         assert_eq!(answer.get("warnings"), None);
     }
 
@@ -300,7 +300,7 @@ mod tests {
         let access = config::Master::from_options(options).unwrap().access;
         let nodegroups = Map::new();
         let checker = Checker::new(&Two, &nodegroups, true);
-        let answer = report(&access, &Question::default(), &Known::default(), &checker).unwrap();
+        let answer = report(&access, &Question::default(), &FunctionNames::default(), &checker).unwrap();
         let found = answer.get("warnings").unwrap().to_string();
         for part in [
             "auto: the entries of 'w' are a text and not a list",
@@ -317,7 +317,7 @@ mod tests {
         for (eauth, user) in [("pam", "fred"), ("auto", "f*")] {
             let user = Some(User { name: user.to_owned(), groups: Vec::new() });
             let question = Question { eauth: Some(eauth.to_owned()), user, call: None };
-            assert!(report(&access, &question, &Known::default(), &checker).is_err(), "{eauth}");
+            assert!(report(&access, &question, &FunctionNames::default(), &checker).is_err(), "{eauth}");
         }
     }
 

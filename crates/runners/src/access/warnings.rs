@@ -9,7 +9,7 @@ use crate::RunnerContext;
 
 /// The functions and modules that a master knows.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct FunctionNames {
     /// The execution functions, by their full name.
     pub functions: BTreeSet<String>,
     /// The runners, by their full name.
@@ -18,7 +18,7 @@ pub struct Known {
     pub wheel: BTreeSet<String>,
 }
 
-impl Known {
+impl FunctionNames {
     /// Returns those that a program has.
     pub fn of(ctx: &RunnerContext) -> Self {
         fn names<C>(modules: &[&exec::Module<C>]) -> BTreeSet<String> {
@@ -26,7 +26,7 @@ impl Known {
                 modules.iter().flat_map(|module| module.functions.iter().map(|known| (module.name, known.name)));
             names.map(|(module, function)| format!("{module}.{function}")).collect()
         }
-        Known {
+        FunctionNames {
             functions: names(ctx.catalogue.modules),
             runners: names(ctx.tables.runners),
             wheel: names(ctx.tables.wheel),
@@ -41,7 +41,7 @@ const NAMED: usize = 3;
 const WORDS: [&str; 5] = ["runner", "runners", "wheel", "wheels", "events"];
 
 /// Returns warnings about the part of a backend as it is in the configuration, or about `publisher_acl`. `place` is its name.
-pub fn warnings(place: &str, part: &Map, known: &Known) -> Vec<String> {
+pub fn warnings(place: &str, part: &Map, known: &FunctionNames) -> Vec<String> {
     let mut found = Vec::new();
     for (user, entries) in part {
         let user = user.to_string();
@@ -83,7 +83,7 @@ fn about_user(user: &str, warn: &mut impl FnMut(String)) {
     }
 }
 
-fn about_entry(user: &str, entry: &Value, known: &Known, warn: &mut impl FnMut(String)) {
+fn about_entry(user: &str, entry: &Value, known: &FunctionNames, warn: &mut impl FnMut(String)) {
     let (key, conditions) = match entry {
         Value::Str(text) => match text.strip_prefix('@') {
             Some(module) => return about_module(user, module, known, warn),
@@ -118,7 +118,7 @@ fn about_entry(user: &str, entry: &Value, known: &Known, warn: &mut impl FnMut(S
     }
 }
 
-fn about_module(user: &str, module: &str, known: &Known, warn: &mut impl FnMut(String)) {
+fn about_module(user: &str, module: &str, known: &FunctionNames, warn: &mut impl FnMut(String)) {
     let is_known = |name: &String| name.split_once('.').is_some_and(|(known, _)| known == module);
     if !WORDS.contains(&module) && !known.runners.iter().chain(&known.wheel).any(is_known) {
         warn(format!("'@{module}' of '{user}' is no module of runners or wheel functions, so it grants nothing"));
@@ -158,7 +158,7 @@ mod tests {
 
     fn found(part: Map) -> Vec<String> {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let known = Known {
+        let known = FunctionNames {
             functions: names(&["pkg.install", "service.restart", "test.ping", "test.pingx", "test.version"]),
             runners: names(&["jobs.list_job", "jobs.list_jobs", "jobs.list_jobs_filter"]),
             wheel: names(&["key.list", "key.list_all"]),

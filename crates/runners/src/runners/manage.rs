@@ -57,7 +57,7 @@ struct Ping {
 impl Ping {
     /// Returns which minions are up and which are down. Only those whose state the master does not know are pinged.
     async fn run(mut self, ctx: &RunnerContext) -> Result<(Vec<String>, Vec<String>)> {
-        let known = self.known(ctx).await?;
+        let known = self.status_without_ping(ctx).await?;
         let all_known = known.as_ref().is_some_and(|known| known.unknown.is_empty());
         let Alive { mut up, mut down, unknown } = known.unwrap_or_default();
         if !all_known {
@@ -79,7 +79,7 @@ impl Ping {
     }
 
     /// Returns what the master knows without pinging minions, or nothing if the target matches no minion.
-    async fn known(&self, ctx: &RunnerContext) -> Result<Option<Alive>> {
+    async fn status_without_ping(&self, ctx: &RunnerContext) -> Result<Option<Alive>> {
         let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
         let known = client.alive(&self.target, &self.target_type).await;
         let known = known.map_err(|error| Error::Other(format!("SaltClientError: {}", chain(&error))))?;

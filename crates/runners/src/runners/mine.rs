@@ -36,7 +36,7 @@ async fn get(ctx: &RunnerContext, tgt: Value, fun: Value, #[default("glob")] tgt
         }
         let minions = Minions::new(ctx)?;
         let mut found = Map::new();
-        let mines = minions.all(Part::Mine, known(&minions, &tgt, &tgt_type));
+        let mines = minions.all(Part::Mine, matching_minions(&minions, &tgt, &tgt_type));
         for (id, mine) in &mines {
             let (id, Some(mine)) = (id.to_string(), mine.as_map()) else { continue };
             for function in &functions {
@@ -86,7 +86,7 @@ fn readable_functions(ctx: &RunnerContext, functions: Vec<String>) -> Vec<String
 }
 
 /// Returns the minions a target matches by cached data. Pillar is compared exactly, as for minions that ask.
-fn known(minions: &Minions, tgt: &Value, tgt_type: &str) -> Vec<String> {
+fn matching_minions(minions: &Minions, tgt: &Value, tgt_type: &str) -> Vec<String> {
     let kind = match tgt_type.to_lowercase().as_str() {
         "pillar" => Ok(TargetType::PillarExact),
         "compound" => Ok(TargetType::CompoundPillarExact),

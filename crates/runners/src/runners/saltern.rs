@@ -317,7 +317,7 @@ async fn access(
     let user = user.map(|name| access::User { name, groups: access::names(groups) });
     let question = access::Question { user, eauth, call };
     ctx.blocking(move |ctx| {
-        let known = access::Known::of(ctx);
+        let known = access::FunctionNames::of(ctx);
         let minions = Minions::new(ctx)?;
         access::report(&ctx.config.access, &question, &known, &minions.checker())
     })
