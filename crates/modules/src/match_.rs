@@ -212,10 +212,10 @@ fn filter_by(
     #[default("default")] default: Value,
 ) -> Result<Value> {
     let merge = merge.filter(Value::truthy).map(|merge| Merge { over: merge, lists: merge_lists });
-    filtered(ctx, lookup, Choice { tgt_type, minion_id, merge, default })
+    filtered(ctx, lookup, FilterOptions { tgt_type, minion_id, merge, default })
 }
 
-struct Choice {
+struct FilterOptions {
     tgt_type: String,
     minion_id: Option<String>,
     merge: Option<Merge>,
@@ -227,13 +227,13 @@ struct Merge {
     lists: bool,
 }
 
-fn filtered(ctx: &Context, lookup: Map, choice: Choice) -> Result<Value> {
+fn filtered(ctx: &Context, lookup: Map, options: FilterOptions) -> Result<Value> {
     for (key, value) in &lookup {
-        if by_name(ctx, &choice.tgt_type, key, choice.minion_id.as_deref())? {
-            return choice.merge.map_or_else(|| Ok(value.clone()), |merge| merge.onto(value.clone()));
+        if by_name(ctx, &options.tgt_type, key, options.minion_id.as_deref())? {
+            return options.merge.map_or_else(|| Ok(value.clone()), |merge| merge.onto(value.clone()));
         }
     }
-    Ok(lookup.get_value(&choice.default).cloned().unwrap_or_default())
+    Ok(lookup.get_value(&options.default).cloned().unwrap_or_default())
 }
 
 impl Merge {
@@ -318,7 +318,7 @@ fn ifelse(
     // No minion has an id like this, so the entry only serves as the default.
     lookup.insert(default.clone(), last);
     let merge = merge.filter(Value::truthy).map(|merge| Merge { over: merge, lists: merge_lists });
-    filtered(ctx, lookup, Choice { tgt_type, minion_id, merge, default })
+    filtered(ctx, lookup, FilterOptions { tgt_type, minion_id, merge, default })
 }
 
 #[cfg(test)]

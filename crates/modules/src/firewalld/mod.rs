@@ -104,7 +104,7 @@ fn managed(ctx: &Context, line: &str, restart: bool) -> Result<String> {
 }
 
 /// Refuses services that do not exist.
-fn known(ctx: &Context, service: &str) -> Result<()> {
+fn require_service(ctx: &Context, service: &str) -> Result<()> {
     let services = words(ctx, "--get-services --permanent")?;
     let known = services.iter().any(|known| known == service);
     if known { Ok(()) } else { Err(Error::execution("The service does not exist.")) }

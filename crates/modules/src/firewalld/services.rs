@@ -2,7 +2,7 @@
 
 use exec::{Context, Result, function};
 
-use super::{known, lasting, masquerades, run, words, zoned};
+use super::{lasting, masquerades, require_service, run, words, zoned};
 
 /// Adds a port to a service.
 ///
@@ -14,7 +14,7 @@ use super::{known, lasting, masquerades, run, words, zoned};
 #[function]
 fn add_service_port(ctx: &Context, service: String, port: String) -> Result<String> {
     // firewall-cmd would answer with a code alone; Salt has words for it.
-    known(ctx, &service)?;
+    require_service(ctx, &service)?;
     run(ctx, &format!("--permanent --service={service} --add-port={port}"))
 }
 
@@ -27,7 +27,7 @@ fn add_service_port(ctx: &Context, service: String, port: String) -> Result<Stri
 ///     salt '*' firewalld.remove_service_port zone 80/tcp
 #[function]
 fn remove_service_port(ctx: &Context, service: String, port: String) -> Result<String> {
-    known(ctx, &service)?;
+    require_service(ctx, &service)?;
     run(ctx, &format!("--permanent --service={service} --remove-port={port}"))
 }
 

@@ -159,7 +159,7 @@ fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
 }
 
 /// Returns whether systemd knows a unit; it can only be queried while it runs.
-fn known(ctx: &Context, name: &str) -> Result<bool> {
+fn unit_exists(ctx: &Context, name: &str) -> Result<bool> {
     match stopped() {
         None => refreshed(ctx, name),
         Some(_) => {
@@ -260,7 +260,7 @@ fn succeed(said: Outcome) -> Result<bool> {
 ///     salt '*' service.available sshd
 #[function]
 fn available(ctx: &Context, name: String) -> Result<bool> {
-    known(ctx, &name)
+    unit_exists(ctx, &name)
 }
 
 /// Disables a service at boot.
@@ -551,7 +551,7 @@ fn masked(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Op
 ///     salt '*' service.missing sshd
 #[function]
 fn missing(ctx: &Context, name: String) -> Result<bool> {
-    Ok(!known(ctx, &name)?)
+    Ok(!unit_exists(ctx, &name)?)
 }
 
 /// Returns whether systemd is installed but does not run, as in the building of images: the path of `systemctl` then,

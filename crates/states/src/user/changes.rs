@@ -99,7 +99,7 @@ impl Wish {
             numbers.push(gid_of(ctx, group.as_str().into())?);
         }
         // One GID can have several names. Comparing names alone would add and remove them for ever.
-        let twins = Twins::of(&own, &numbers);
+        let aliases = GroupAliases::of(&own, &numbers);
         let all: BTreeSet<String> = [texts(&self.groups), texts(&self.optional_groups)].concat().into_iter().collect();
         // Sorted and without duplicates, so that the report is stable.
         let mut wanted: Vec<String> = all.into_iter().collect();
@@ -122,16 +122,16 @@ impl Wish {
         let new_main = call(ctx, "file.gid_to_group", vec![main], Map::new())?.to_string();
         let old_main = call(ctx, "file.gid_to_group", vec![gid], Map::new())?.to_string();
         // The main group is never a supplementary group, under whatever name.
-        twins.remove(&new_main, &mut own);
-        twins.remove(&new_main, &mut wanted);
+        aliases.remove(&new_main, &mut own);
+        aliases.remove(&new_main, &mut wanted);
         // The old main group must be removed from the current ones, or making it a supplementary group would look like
         // no change.
         if old_main != new_main {
-            twins.remove(&old_main, &mut own);
+            aliases.remove(&old_main, &mut own);
         }
         // A user's private group is usually its main group already and not listed as a supplementary one.
         if !wanted.contains(&self.name) {
-            twins.remove(&self.name, &mut own);
+            aliases.remove(&self.name, &mut own);
         }
         let differs = group_changes(ctx, &own, &wanted, self.remove_groups)?;
         Ok((differs && (!wanted.is_empty() || self.remove_groups)).then_some(wanted))
@@ -215,9 +215,9 @@ fn refuse(change: &Map, account: &Map, allow_uid: bool, allow_gid: bool) -> Resu
 }
 
 /// Sets of group names that share one GID.
-struct Twins(Vec<Vec<String>>);
+struct GroupAliases(Vec<Vec<String>>);
 
-impl Twins {
+impl GroupAliases {
     fn of(groups: &[String], numbers: &[Value]) -> Self {
         let mut found: Vec<(&Value, Vec<String>)> = Vec::new();
         for (group, number) in groups.iter().zip(numbers) {
@@ -226,7 +226,7 @@ impl Twins {
                 None => found.push((number, vec![group.clone()])),
             }
         }
-        Twins(found.into_iter().map(|(_, names)| names).filter(|names| names.len() > 1).collect())
+        GroupAliases(found.into_iter().map(|(_, names)| names).filter(|names| names.len() > 1).collect())
     }
 
     /// Removes a group from a list, with its other names.
@@ -287,11 +287,11 @@ mod tests {
     #[test]
     fn names_of_one_group_go_together() {
         let groups = ["a", "b", "c"].map(str::to_owned);
-        let twins = Twins::of(&groups, &[1.into(), 2.into(), 1.into()]);
+        let aliases = GroupAliases::of(&groups, &[1.into(), 2.into(), 1.into()]);
         let mut own = groups.to_vec();
-        twins.remove("a", &mut own);
+        aliases.remove("a", &mut own);
         assert_eq!(own, ["b"]);
-        twins.remove("b", &mut own);
+        aliases.remove("b", &mut own);
         assert!(own.is_empty());
     }
 

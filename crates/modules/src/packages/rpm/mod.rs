@@ -166,7 +166,7 @@ pub fn changed(ctx: &Context) {
 }
 
 /// Packages with all that is known of each of their versions.
-fn known(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) -> Result<Map> {
+fn installed_packages(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) -> Result<Map> {
     let memo = ctx.memo.get::<InstalledCache>();
     if root.is_none()
         // Listing takes seconds on big systems, and every `pkg` state needs the list. `changed` discards it.
@@ -235,7 +235,7 @@ impl Listing {
 
 /// Returns the installed packages, with the details of each version.
 pub fn entries(ctx: &Context, wanted: &Listing) -> Result<Map> {
-    let mut packages = known(ctx, wanted.root.as_deref(), !wanted.anew, wanted.suse)?;
+    let mut packages = installed_packages(ctx, wanted.root.as_deref(), !wanted.anew, wanted.suse)?;
     // Imported keys are packages to rpm. Only Salt's module for SUSE leaves them out.
     packages.retain(|name, _| !wanted.suse || !name.as_str().is_some_and(|name| name.starts_with("gpg-pubkey")));
     Ok(packages)
