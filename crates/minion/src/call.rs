@@ -82,7 +82,7 @@ pub async fn call(config: config::Minion, catalogue: Catalogue, rt: Rt, request:
     let named = named_masters(&machine).await?;
     let settings = masters::links(&machine.config, named, &machine.grains())?;
     let links = masters::new_links(&machine.config, settings, machine.rt.now());
-    let link = first_master(&machine, order(&machine, &links, told.as_deref())).await?;
+    let link = first_master(&machine, masters_in_order(&machine, &links, told.as_deref())).await?;
     note_roles(&machine, &links, &link);
     let known = Masters::beside_minion(machine.clone(), links, told).statuses(None);
     // The other links are dropped, so that events and mine data go to the chosen master only.
@@ -177,7 +177,7 @@ fn note_roles(machine: &Machine, links: &[Arc<Link>], chosen: &Arc<Link>) {
 
 /// Returns the masters in the order in which a call tries them: first those that the running minion follows, then the
 /// others as listed, or as the options shuffle or distribute the list. `told` is the report of the running minion.
-fn order(machine: &Machine, links: &[Arc<Link>], told: Option<&[MasterStatus]>) -> Vec<Arc<Link>> {
+fn masters_in_order(machine: &Machine, links: &[Arc<Link>], told: Option<&[MasterStatus]>) -> Vec<Arc<Link>> {
     let mut order: Vec<Arc<Link>> = match plan(&machine.config, links.len(), &machine.rt) {
         Plan::One(_, places) => places.into_iter().map(|place| links[place.0].clone()).collect(),
         Plan::All => links.to_vec(),

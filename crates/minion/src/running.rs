@@ -22,7 +22,7 @@ pub struct Running {
 
 #[derive(Debug)]
 struct Entry {
-    shown: Map,
+    load: Map,
     since: SystemTime,
     job: Arc<Job>,
 }
@@ -49,16 +49,16 @@ impl Running {
         self.notes.enter(jid, std::process::id(), load)
     }
 
-    /// Notes a job for as long as the guard lives. `shown` is what `saltutil.running` returns.
-    pub fn enter(self: &Arc<Self>, shown: Map, since: SystemTime, job: Arc<Job>) -> RunningGuard {
+    /// Notes a job for as long as the guard lives. `load` is what `saltutil.running` returns.
+    pub fn enter(self: &Arc<Self>, load: Map, since: SystemTime, job: Arc<Job>) -> RunningGuard {
         let jid = job.jid().to_owned();
-        self.lock().insert(jid.clone(), Entry { shown, since, job });
+        self.lock().insert(jid.clone(), Entry { load, since, job });
         RunningGuard { running: self.clone(), jid }
     }
 
     /// Returns the jobs of this process, by id.
     pub fn list(&self) -> Vec<RunningJob> {
-        self.lock().values().map(|entry| RunningJob { load: entry.shown.clone(), since: entry.since }).collect()
+        self.lock().values().map(|entry| RunningJob { load: entry.load.clone(), since: entry.since }).collect()
     }
 
     /// Returns the running jobs of this machine: in this process and in other programs.

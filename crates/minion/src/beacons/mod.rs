@@ -117,17 +117,17 @@ async fn keep(beacons: Arc<Beacons>) {
     }
     let mut running: BTreeMap<String, Running> = BTreeMap::new();
     loop {
-        let wanted = wanted(&beacons.all());
+        let enabled = enabled_beacons(&beacons.all());
         // A changed beacon is stopped before the new one starts: both would report the same event.
         running.retain(|name, beacon| {
-            let same = wanted.get(name) == Some(&beacon.config);
+            let same = enabled.get(name) == Some(&beacon.config);
             if !same {
                 debug!("Closing beacon {name}");
                 beacon.stop.cancel();
             }
             same
         });
-        for (name, config) in wanted {
+        for (name, config) in enabled {
             if running.contains_key(&name) {
                 continue;
             }
@@ -144,7 +144,7 @@ async fn keep(beacons: Arc<Beacons>) {
 }
 
 /// Returns the beacons that are enabled.
-fn wanted(all: &Map) -> BTreeMap<String, Value> {
+fn enabled_beacons(all: &Map) -> BTreeMap<String, Value> {
     if all.get("enabled").is_some_and(|enabled| !enabled.truthy()) {
         return BTreeMap::new();
     }
@@ -180,10 +180,10 @@ mod tests {
     fn those_that_are_disabled_do_not_run() {
         let all =
             by_name(Some(&list![map! { "load" => list![] }, map! { "ps" => list![map! { "enabled" => false }] }]));
-        assert_eq!(wanted(&all).keys().collect::<Vec<_>>(), ["load"]);
+        assert_eq!(enabled_beacons(&all).keys().collect::<Vec<_>>(), ["load"]);
         let mut off = all;
         off.insert("enabled", false);
-        assert!(wanted(&off).is_empty());
+        assert!(enabled_beacons(&off).is_empty());
     }
 
     #[test]

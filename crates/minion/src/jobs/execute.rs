@@ -47,7 +47,7 @@ impl Jobs {
         }
         let (progress, parts) = mpsc::unbounded_channel();
         let ctx = context(&self.masters, &link, Job::with_progress(job.as_functions_see_it(), progress));
-        let _running = self.machine.running.enter(self.shown(&job), self.machine.rt.now(), ctx.job.clone());
+        let _running = self.machine.running.enter(self.running_entry(&job), self.machine.rt.now(), ctx.job.clone());
         let _note = self.machine.running.note(job.jid(), job.load());
         if let Err(reason) = &_note {
             error!("the job {} could not be noted: {reason}", job.jid());
@@ -77,10 +77,10 @@ impl Jobs {
         returning::give(&self.machine, Some(&link), &returners::names(named.into_iter().flatten()), &ret).await;
     }
 
-    fn shown(&self, job: &Publication) -> Map {
-        let mut shown = map! { "pid" => self.machine.rt.process_id() };
-        shown.update(job.load().clone());
-        shown
+    fn running_entry(&self, job: &Publication) -> Map {
+        let mut entry = map! { "pid" => self.machine.rt.process_id() };
+        entry.update(job.load().clone());
+        entry
     }
 
     async fn fire_start_of_job(&self, link: &Link, job: &Publication) {

@@ -83,7 +83,7 @@ impl Ledger {
     }
 
     /// Returns the latest job ids.
-    pub(super) fn known(&self, most: usize) -> Vec<Value> {
+    pub(super) fn recent_jids(&self, most: usize) -> Vec<Value> {
         self.recent.iter().take(most).map(|jid| Value::from(&**jid)).collect()
     }
 
@@ -267,7 +267,7 @@ mod tests {
     fn a_repeated_job_is_recognised() {
         let mut ledger = Ledger::default();
         assert!(ledger.admit("1") && ledger.admit("2") && !ledger.admit("1"));
-        assert_eq!(ledger.known(1), [Value::from("2")]);
+        assert_eq!(ledger.recent_jids(1), [Value::from("2")]);
         for jid in 10..10 + REMEMBERED {
             ledger.admit(&jid.to_string());
         }

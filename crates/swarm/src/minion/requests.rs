@@ -167,7 +167,7 @@ impl Minion {
             return Vec::new();
         }
         // The master leaves out these jobs, so that none is delivered twice.
-        let known = self.ledger().known(KNOWN);
+        let known = self.ledger().recent_jids(KNOWN);
         let load = map! { "cmd" => "saltern_missed", "known" => known };
         let answer = self.ask(channel, Request::Missed, load, Decode::Default).await.unwrap_or_default();
         let jobs = answer.get("jobs").and_then(Value::as_list).unwrap_or_default();
