@@ -301,7 +301,7 @@ impl<R: Records> Model<R> {
             Message::Put(put) => self.receive(from, put, now, actions),
             Message::Stored(stored) => self.stored(from, stored, now, actions),
             Message::Have(all) => self.offered(from, all, actions),
-            Message::Want(keys) => self.wanted(from, keys, now, actions),
+            Message::Want(keys) => self.send_requested(from, keys, now, actions),
             Message::Root(_)
             | Message::Parts(_)
             | Message::Differ(_)

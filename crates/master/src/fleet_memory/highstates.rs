@@ -9,7 +9,7 @@ use store::jobs::JobCache;
 use value::{Map, Value, map};
 use wire::{Jid, MinionId};
 
-use super::shown;
+use super::rfc3339;
 
 /// The most minions.
 const MOST: usize = 100_000;
@@ -91,7 +91,7 @@ impl Highstates {
         let all = self.all();
         let last = all.get(id)?;
         Some(map! {
-            "jid" => &*last.jid, "time" => shown(last.time), "total" => last.total, "failed" => last.failed,
+            "jid" => &*last.jid, "time" => rfc3339(last.time), "total" => last.total, "failed" => last.failed,
             "changed" => last.changed,
         })
     }

@@ -44,13 +44,13 @@ pub struct Tally {
 /// The ids of jobs.
 #[derive(Default)]
 pub struct Index {
-    known: Mutex<Known>,
+    content: Mutex<IndexContent>,
     /// One at a time reads the job cache, and nobody waits on a thread.
     loading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Known {
+struct IndexContent {
     ids: BTreeSet<Box<str>>,
     state: State,
     /// When the last return of a job came.
@@ -70,48 +70,48 @@ enum State {
 }
 
 impl Index {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn content(&self) -> MutexGuard<'_, IndexContent> {
         // Each change is complete or has not happened.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the id of a job, unless it is one of the future.
     pub fn add(&self, jid: &str, now: SystemTime) {
-        let mut known = self.known();
-        if known.state == State::Idle || is_of_the_future(jid, now) || known.ids.contains(jid) {
+        let mut content = self.content();
+        if content.state == State::Idle || is_of_the_future(jid, now) || content.ids.contains(jid) {
             return;
         }
-        known.ids.insert(jid.into());
-        if known.ids.len() > MOST {
-            known.ids.pop_first();
+        content.ids.insert(jid.into());
+        if content.ids.len() > MOST {
+            content.ids.pop_first();
         }
     }
 
     /// Returns whether somebody has asked for jobs, and this one is not known.
     pub fn lacks(&self, jid: &str) -> bool {
-        let known = self.known();
-        known.state != State::Idle && !known.ids.contains(jid)
+        let content = self.content();
+        content.state != State::Idle && !content.ids.contains(jid)
     }
 
     /// Notes when a return came.
     pub fn returned(&self, jid: &str, at: SystemTime) {
-        let mut known = self.known();
-        if known.heard.len() >= MOST_HEARD && !known.heard.contains_key(jid) {
-            known.heard.clear();
+        let mut content = self.content();
+        if content.heard.len() >= MOST_HEARD && !content.heard.contains_key(jid) {
+            content.heard.clear();
         }
-        known.heard.insert(jid.into(), at);
+        content.heard.insert(jid.into(), at);
     }
 
     /// Forgets all: the job cache is read again when somebody asks.
     pub fn forget(&self) {
-        let mut known = self.known();
-        let state = if known.state == State::Loading { State::Loading } else { State::Idle };
-        *known = Known { state, ..Known::default() };
+        let mut content = self.content();
+        let state = if content.state == State::Loading { State::Loading } else { State::Idle };
+        *content = IndexContent { state, ..IndexContent::default() };
     }
 
     /// Forgets a job that the job cache does not have.
     pub fn remove(&self, jid: &str) {
-        self.known().ids.remove(jid);
+        self.content().ids.remove(jid);
     }
 
     /// Reads the job cache, unless that has happened.
@@ -121,11 +121,11 @@ impl Index {
     pub async fn load(&self, stores: &Arc<Stores>) -> Result<(), Refused> {
         let _turn = self.loading.lock().await;
         {
-            let mut known = self.known();
-            if known.state == State::Loaded {
+            let mut content = self.content();
+            if content.state == State::Loaded {
                 return Ok(());
             }
-            known.state = State::Loading;
+            content.state = State::Loading;
         }
         let jobs = stores.jobs.clone();
         let read = stores.rt.blocking(move || {
@@ -137,18 +137,18 @@ impl Index {
             Ok(Err(error)) => Err(Refused::unreadable(&error)),
             Err(error) => Err(Refused::unreadable(&error)),
         };
-        let (mut known, now) = (self.known(), stores.rt.now());
+        let (mut content, now) = (self.content(), stores.rt.now());
         match read {
             Ok(ids) => {
-                known.ids.extend(ids.into_iter().filter(|jid| !is_of_the_future(jid, now)));
-                while known.ids.len() > MOST {
-                    known.ids.pop_first();
+                content.ids.extend(ids.into_iter().filter(|jid| !is_of_the_future(jid, now)));
+                while content.ids.len() > MOST {
+                    content.ids.pop_first();
                 }
-                known.state = State::Loaded;
+                content.state = State::Loaded;
                 Ok(())
             }
             Err(refused) => {
-                known.state = State::Idle;
+                content.state = State::Idle;
                 Err(refused)
             }
         }
@@ -156,32 +156,32 @@ impl Index {
 
     /// Returns ids before another one, the latest first.
     pub fn before(&self, cursor: Option<&str>, count: usize) -> Vec<Box<str>> {
-        let known = self.known();
+        let content = self.content();
         let end = cursor.map_or(Bound::Unbounded, Bound::Excluded);
-        known.ids.range::<str, _>((Bound::Unbounded, end)).rev().take(count).cloned().collect()
+        content.ids.range::<str, _>((Bound::Unbounded, end)).rev().take(count).cloned().collect()
     }
 
     /// Returns when the last return of a job came, if that is known.
     pub fn heard(&self, jid: &str) -> Option<SystemTime> {
-        self.known().heard.get(jid).copied()
+        self.content().heard.get(jid).copied()
     }
 
     /// Returns the counts of a job, as they were.
     pub fn tally(&self, jid: &str) -> Option<Arc<Tally>> {
-        self.known().tallies.get(jid).cloned()
+        self.content().tallies.get(jid).cloned()
     }
 
     /// Keeps the counts of a job.
     pub fn keep(&self, jid: &str, tally: Arc<Tally>) {
-        let mut known = self.known();
+        let mut content = self.content();
         let more = tally.missing.len();
-        if known.tallies.len() >= MOST_TALLIES || known.missing + more > MOST_MISSING {
-            known.tallies.clear();
-            known.missing = 0;
+        if content.tallies.len() >= MOST_TALLIES || content.missing + more > MOST_MISSING {
+            content.tallies.clear();
+            content.missing = 0;
         }
         if more <= MOST_MISSING {
-            let before = known.tallies.insert(jid.into(), tally).map_or(0, |before| before.missing.len());
-            known.missing = known.missing.saturating_sub(before) + more;
+            let before = content.tallies.insert(jid.into(), tally).map_or(0, |before| before.missing.len());
+            content.missing = content.missing.saturating_sub(before) + more;
         }
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         let (index, now) = (Index::default(), Jid::new("20261126170000000000").unwrap().time().unwrap());
         index.add("20261126160511953300", now);
         assert_eq!(of(&index, None, 9), [""; 0], "nobody has asked");
-        index.known().state = State::Loaded;
+        index.content().state = State::Loaded;
         for jid in ["20261126160511953300", "20261126160511953301_7", "20261126160511953302"] {
             index.add(jid, now);
         }
@@ -224,18 +224,18 @@ mod tests {
     #[test]
     fn what_was_missed_is_read_again() {
         let (index, now) = (Index::default(), Jid::new("20261126170000000000").unwrap().time().unwrap());
-        index.known().state = State::Loaded;
+        index.content().state = State::Loaded;
         assert!(index.lacks("20261126160511953300"));
         index.add("20261126160511953300", now);
         assert!(!index.lacks("20261126160511953300"));
         index.returned("20261126160511953300", now);
         assert_eq!(index.heard("20261126160511953300"), Some(now));
         index.forget();
-        assert!(index.known().state == State::Idle);
+        assert!(index.content().state == State::Idle);
         assert_eq!(index.heard("20261126160511953300"), None);
-        index.known().state = State::Loading;
+        index.content().state = State::Loading;
         index.forget();
-        assert!(index.known().state == State::Loading, "who reads the job cache goes on");
+        assert!(index.content().state == State::Loading, "who reads the job cache goes on");
     }
 
     #[test]
@@ -244,14 +244,14 @@ mod tests {
         for number in 0..=MOST_HEARD {
             index.returned(&number.to_string(), UNIX_EPOCH);
         }
-        assert_eq!(index.known().heard.len(), 1);
+        assert_eq!(index.content().heard.len(), 1);
         for number in 0..=MOST_TALLIES {
             let missing = vec!["a".to_owned(); 10];
             index.keep(&number.to_string(), Arc::new(Tally { missing, ..Tally::default() }));
         }
         let size = |index: &Index| {
-            let known = index.known();
-            (known.tallies.len(), known.missing)
+            let content = index.content();
+            (content.tallies.len(), content.missing)
         };
         assert_eq!(size(&index), (1, 10));
         index.keep("x", Arc::new(Tally { missing: vec![String::new(); MOST_MISSING + 1], ..Tally::default() }));

@@ -66,6 +66,6 @@ impl Refused {
 }
 
 /// Writes a time as RFC 3339.
-pub fn shown(time: SystemTime) -> Option<String> {
+pub fn rfc3339(time: SystemTime) -> Option<String> {
     Timestamp::try_from(time).ok().map(|time| time.to_string())
 }

@@ -35,36 +35,36 @@ pub struct TokenUser {
 
 /// What is known about the accounts of tokens.
 #[derive(Debug, Default)]
-pub struct Accounts(Mutex<HashMap<TokenUser, Known>>);
+pub struct Accounts(Mutex<HashMap<TokenUser, AccountStatus>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct AccountStatus {
     may_be_used: bool,
     until: Instant,
 }
 
 impl Accounts {
     fn is_due(&self, of: &TokenUser, now: Instant) -> bool {
-        self.known().get(of).is_none_or(|known| known.until <= now)
+        self.statuses().get(of).is_none_or(|status| status.until <= now)
     }
 
     fn may_be_used(&self, of: &TokenUser) -> bool {
-        self.known().get(of).is_some_and(|known| known.may_be_used)
+        self.statuses().get(of).is_some_and(|status| status.may_be_used)
     }
 
     fn note(&self, of: TokenUser, may_be_used: bool, lasts: Duration, now: Instant) {
-        let mut known = self.known();
-        if known.len() >= MOST && !known.contains_key(&of) {
+        let mut statuses = self.statuses();
+        if statuses.len() >= MOST && !statuses.contains_key(&of) {
             // Whoever is forgotten is asked about again.
-            known.retain(|_, known| known.until > now);
-            if known.len() >= MOST {
-                known.clear();
+            statuses.retain(|_, status| status.until > now);
+            if statuses.len() >= MOST {
+                statuses.clear();
             }
         }
-        known.insert(of, Known { may_be_used, until: now + lasts });
+        statuses.insert(of, AccountStatus { may_be_used, until: now + lasts });
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<TokenUser, Known>> {
+    fn statuses(&self) -> std::sync::MutexGuard<'_, HashMap<TokenUser, AccountStatus>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     fn the_number_of_accounts_is_bounded() {
         let (accounts, now) = (Accounts::default(), Instant::now());
         (0..2 * MOST).for_each(|number| accounts.note(user(number), true, MINUTE, now));
-        assert!(accounts.known().len() <= MOST);
+        assert!(accounts.statuses().len() <= MOST);
         assert!(accounts.may_be_used(&user(2 * MOST - 1)));
     }
 

@@ -160,16 +160,16 @@ impl Logins {
     pub async fn decide(&self, attempt: Attempt, peer: SocketAddr, rt: &Rt) -> Login {
         let (began, refused) = (Instant::now(), attempt.refused());
         let address = attempt.address(peer);
-        let told = Told::of(&attempt, address);
+        let login = LoginForLog::of(&attempt, address);
         let why = match self.check(attempt, address, rt).await {
             Ok((user, backend, checked)) => {
-                info!("{told} logged in");
+                info!("{login} logged in");
                 self.note_success(began);
                 return Login::Proven { user, backend, checked };
             }
             Err(why) => why,
         };
-        warn!("Authentication failure of type \"eauth\" occurred: {told} may not log in: {why}");
+        warn!("Authentication failure of type \"eauth\" occurred: {login} may not log in: {why}");
         tokio::time::sleep_until(began + self.delay(Instant::now())).await;
         refused
     }
@@ -251,13 +251,13 @@ impl Logins {
 }
 
 /// Who logs in, for the log: user, backend, address.
-struct Told {
+struct LoginForLog {
     user: String,
     backend: String,
     address: IpAddr,
 }
 
-impl Told {
+impl LoginForLog {
     fn of(attempt: &Attempt, address: IpAddr) -> Self {
         let brief = |value: &Option<Value>| {
             let text = value.as_ref().and_then(Value::as_str).unwrap_or("UNKNOWN");
@@ -268,11 +268,11 @@ impl Told {
                 false => format!("{text:?}"),
             }
         };
-        Told { user: brief(&attempt.username), backend: brief(&attempt.backend), address }
+        LoginForLog { user: brief(&attempt.username), backend: brief(&attempt.backend), address }
     }
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for LoginForLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "user {} with {} from {}", self.user, self.backend, self.address)
     }

@@ -9,7 +9,7 @@ use wire::{Jid, MinionId};
 
 use super::question::{JobFilter, ReturnFilter};
 use super::tally;
-use super::{Refused, page as in_page, shown};
+use super::{Refused, page as in_page, rfc3339};
 use crate::Shared;
 use crate::fleet_memory::Tally;
 use crate::set_requests::times;
@@ -166,7 +166,7 @@ fn head(shared: &Shared, jid: &str, mut load: Map) -> Result<(Map, usize), Refus
         "jid" => jid, "fun" => take("fun", Value::Null), "arg" => take("arg", Value::List(Vec::new())),
         "tgt" => take("tgt", Value::Null), "tgt_type" => load.get_str("tgt_type").unwrap_or("glob"),
         "user" => load.get_str("user").unwrap_or_default(),
-        "start" => Jid::new(jid).ok().and_then(|jid| jid.time()).and_then(shown),
+        "start" => Jid::new(jid).ok().and_then(|jid| jid.time()).and_then(rfc3339),
         "end" => end, "state" => state, "counts" => counts.to_map(),
     };
     Ok((head, looks))
@@ -175,11 +175,11 @@ fn head(shared: &Shared, jid: &str, mut load: Map) -> Result<(Map, usize), Refus
 /// Returns when the last return came: it was heard, or the job cache knows it (`job_cache_store_endtime`).
 fn ended(shared: &Shared, jid: &str, tally: &Tally) -> Option<String> {
     if let Some(heard) = tally.heard {
-        return shown(heard);
+        return rfc3339(heard);
     }
     let text = shared.stores.jobs.end_time(jid).ok().flatten()?;
     let milliseconds = times::since(&text.into(), shared.stores.rt.now()).ok()?;
-    shown(UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds))?)
+    rfc3339(UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds))?)
 }
 
 /// Returns a page of the returns of a job, in the order of the minions' ids.

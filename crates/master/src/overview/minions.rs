@@ -11,7 +11,7 @@ use wire::MinionId;
 
 use super::matching::matched;
 use super::question::MinionFilter;
-use super::{Refused, granted, page as in_page, shown};
+use super::{Refused, granted, page as in_page, rfc3339};
 use crate::Shared;
 use crate::credentials::Caller;
 use crate::set_requests::SetRequest;
@@ -28,7 +28,7 @@ pub fn page(shared: &Shared, caller: &Caller, filter: &MinionFilter) -> Result<M
     let listing = shared.stores.keys.list().map_err(|error| Refused::unreadable(&error))?;
     let connected = shared.connected_anywhere();
     let meant = match &filter.target {
-        Some(target) => Some(meant(shared, caller, target)?),
+        Some(target) => Some(matching_minions(shared, caller, target)?),
         None => None,
     };
     let is_up = |id: &MinionId| connected.binary_search(id).is_ok();
@@ -75,7 +75,7 @@ fn each(listing: &Listing) -> impl Iterator<Item = (&MinionId, &'static str)> {
 }
 
 /// Returns the minions that a compound target means.
-fn meant(shared: &Shared, caller: &Caller, target: &str) -> Result<HashSet<String>, Refused> {
+fn matching_minions(shared: &Shared, caller: &Caller, target: &str) -> Result<HashSet<String>, Refused> {
     let ids = matched(&granted(caller), &shared.stores.checker(), &target.into(), TargetType::Compound);
     let ids = ids.map_err(|error| Refused::new(400, format!("'target' cannot be matched: {error}")))?;
     Ok(ids.into_iter().collect())
@@ -84,8 +84,8 @@ fn meant(shared: &Shared, caller: &Caller, target: &str) -> Result<HashSet<Strin
 fn row(shared: &Shared, id: &MinionId, status: &'static str, left: Option<&Instant>) -> Map {
     let (now, up) = (shared.stores.rt.now(), status == "up");
     let last_seen = match left {
-        _ if up => shown(now),
-        Some(left) => now.checked_sub(left.elapsed()).and_then(shown),
+        _ if up => rfc3339(now),
+        Some(left) => now.checked_sub(left.elapsed()).and_then(rfc3339),
         None => None,
     };
     let known = matches!(status, "up" | "down");

@@ -22,7 +22,7 @@ use value::{Map, Value, map};
 
 use crate::Shared;
 use crate::credentials::Caller;
-use crate::fleet_memory::{Refused, shown};
+use crate::fleet_memory::{Refused, rfc3339};
 
 pub use question::{Question, SEES_MINIONS};
 
@@ -176,10 +176,10 @@ pub async fn answer(shared: Arc<Shared>, caller: Caller, question: Question) -> 
         Question::Masters => masters::masters(&shared).await,
         Question::Drift(kind) => masters::drift(&shared, kind).await,
         Question::Whoami => Ok(map! { "list" => granted(&caller) }.into()),
-        Question::Preview(wanted) => {
+        Question::Preview(job) => {
             let work = move || {
                 let _turn = turn;
-                preview::preview(&own, &caller, &wanted)
+                preview::preview(&own, &caller, &job)
             };
             blocking(&shared, work).await
         }

@@ -7,7 +7,7 @@ use targeting::{Checker, DEFAULT_DELIMITER, TargetType};
 use value::{Map, Value, map};
 
 use super::matching::matched;
-use super::question::Wanted;
+use super::question::PreviewedJob;
 use super::{Refused, granted};
 use crate::Shared;
 use crate::credentials::Caller;
@@ -19,26 +19,26 @@ const MOST: usize = 100;
 ///
 /// # Errors
 /// When the target cannot be matched.
-pub fn preview(shared: &Shared, caller: &Caller, wanted: &Wanted) -> Result<Value, Refused> {
+pub fn preview(shared: &Shared, caller: &Caller, job: &PreviewedJob) -> Result<Value, Refused> {
     let list = granted(caller);
-    let judges = !wanted.functions.is_empty();
-    if !wanted.sees_all && !list.iter().any(names_minions) {
+    let judges = !job.functions.is_empty();
+    if !job.sees_all && !list.iter().any(names_minions) {
         // No minion is looked at for a user who may know none.
         return Ok(answer(&[], &[], judges.then(Judged::default)));
     }
     let checker = shared.stores.checker();
-    let meant = matched(&list, &checker, &wanted.tgt, wanted.kind);
+    let meant = matched(&list, &checker, &job.tgt, job.kind);
     let meant = meant.map_err(|error| Refused::new(400, format!("the target cannot be matched: {error}")))?;
     let mut known = meant.clone();
-    if !wanted.sees_all {
+    if !job.sees_all {
         let reach = within_reach(&list, &meant, &checker);
         known.retain(|id| reach.contains(id));
     }
     let connected = shared.connected_anywhere();
     let there = |id: &&String| connected.binary_search_by(|known| known.as_str().cmp(id)).is_ok();
     let away: Vec<&String> = known.iter().filter(|id| !there(id)).collect();
-    let blacklisted = shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &wanted.functions);
-    let judged = judges.then(|| judge(&list, wanted, &Minions { meant: &meant, known: &known }, &checker, blacklisted));
+    let blacklisted = shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &job.functions);
+    let judged = judges.then(|| judge(&list, job, &Minions { meant: &meant, known: &known }, &checker, blacklisted));
     Ok(answer(&known, &away, judged))
 }
 
@@ -95,12 +95,12 @@ fn targets(entry: &Map, meant: &[String], checker: &Checker) -> Vec<String> {
     meant.iter().filter(|id| expected.contains(id)).cloned().collect()
 }
 
-fn publication<'a>(wanted: &'a Wanted, minions: &'a [String]) -> Publication<'a> {
+fn publication<'a>(job: &'a PreviewedJob, minions: &'a [String]) -> Publication<'a> {
     Publication {
-        functions: &wanted.functions,
-        arguments: &wanted.arguments,
-        target: &wanted.tgt,
-        kind: wanted.kind,
+        functions: &job.functions,
+        arguments: &job.arguments,
+        target: &job.tgt,
+        kind: job.kind,
         delimiter: DEFAULT_DELIMITER,
         minions: Some(minions),
     }
@@ -122,7 +122,7 @@ struct Judged {
 }
 
 /// Judges a job by the rules for publications, and each entry by itself.
-fn judge(list: &[Value], wanted: &Wanted, minions: &Minions, checker: &Checker, blacklisted: bool) -> Judged {
+fn judge(list: &[Value], job: &PreviewedJob, minions: &Minions, checker: &Checker, blacklisted: bool) -> Judged {
     let Minions { meant, known } = *minions;
     if blacklisted {
         return Judged { allowed: false, refused: known.to_vec(), by: Vec::new() };
@@ -133,14 +133,14 @@ fn judge(list: &[Value], wanted: &Wanted, minions: &Minions, checker: &Checker, 
             Value::Map(map) => targets(map, known, checker),
             _ => known.to_vec(),
         };
-        if !ids.is_empty() && publish_allowed(std::slice::from_ref(entry), &publication(wanted, &ids), checker) {
+        if !ids.is_empty() && publish_allowed(std::slice::from_ref(entry), &publication(job, &ids), checker) {
             by.push(map! { "entry" => entry.clone(), "count" => ids.len() });
             reached.extend(ids);
         }
     }
     // The list may grant with several entries together what none grants by itself, such as two functions. Minions of which the user
     // may not know count too: the job would be refused because of them.
-    let allowed = publish_allowed(list, &publication(wanted, meant), checker);
+    let allowed = publish_allowed(list, &publication(job, meant), checker);
     let refused = known.iter().filter(|id| !allowed && !reached.contains(*id)).cloned().collect();
     Judged { allowed, refused, by }
 }
@@ -163,7 +163,7 @@ mod tests {
         let checker = Checker::new(&data, &groups, true);
         let list = list![map! { "web*" => list!["test.*"] }, map! { "db1" => list!["test.ping"] }, "@jobs"];
         let list = list.as_list().unwrap();
-        let wanted = |fun: &str| Wanted {
+        let job = |fun: &str| PreviewedJob {
             tgt: "*".into(),
             kind: TargetType::Glob,
             functions: ids(&[fun]),
@@ -172,17 +172,17 @@ mod tests {
         };
         let meant = ids(&["db1", "web1", "web2"]);
         let minions = Minions { meant: &meant, known: &meant };
-        let all = judge(list, &wanted("test.ping"), &minions, &checker, false);
+        let all = judge(list, &job("test.ping"), &minions, &checker, false);
         assert_eq!((all.refused.len(), all.by.len()), (0, 2));
-        let some = judge(list, &wanted("test.version"), &minions, &checker, false);
+        let some = judge(list, &job("test.version"), &minions, &checker, false);
         assert!(!some.allowed);
         assert_eq!((some.refused, some.by[0].get("count")), (ids(&["db1"]), Some(&2.into())));
-        let none = judge(list, &wanted("cmd.run"), &minions, &checker, false);
+        let none = judge(list, &job("cmd.run"), &minions, &checker, false);
         assert_eq!((none.allowed, none.refused.len(), none.by.len()), (false, 3, 0));
-        assert!(!judge(list, &wanted("test.ping"), &minions, &checker, true).allowed, "the blacklist comes first");
+        assert!(!judge(list, &job("test.ping"), &minions, &checker, true).allowed, "the blacklist comes first");
         // A job that also reaches minions of which the user may not know is refused.
         let minions = Minions { meant: &meant, known: &meant[1..] };
-        let some = judge(list, &wanted("test.version"), &minions, &checker, false);
+        let some = judge(list, &job("test.version"), &minions, &checker, false);
         assert_eq!((some.allowed, some.refused, some.by.len()), (false, ids(&[]), 1));
     }
 

@@ -65,7 +65,7 @@ pub struct KeyFilter {
 }
 
 /// A job that is not published.
-pub struct Wanted {
+pub struct PreviewedJob {
     pub tgt: Value,
     pub kind: TargetType,
     /// Empty if only the target is looked at.
@@ -90,7 +90,7 @@ pub enum Question {
     Masters,
     Drift(Option<drift::Kind>),
     Whoami,
-    Preview(Wanted),
+    Preview(PreviewedJob),
 }
 
 impl Question {
@@ -147,7 +147,7 @@ impl Question {
             "masters" => Ok(Question::Masters),
             "drift" => text("kind").map(|kind| drift_kind(&kind)).transpose().map(Question::Drift),
             "whoami" => Ok(Question::Whoami),
-            "preview" => wanted(load).map(Question::Preview),
+            "preview" => parse_preview(load).map(Question::Preview),
             other => {
                 let other = value::escape::brief(other, 40);
                 Err(Refused::new(400, format!("this master does not know the question {other:?}")))
@@ -202,7 +202,7 @@ fn drift_kind(name: &str) -> Result<drift::Kind, Refused> {
     })
 }
 
-fn wanted(load: &Map) -> Result<Wanted, Refused> {
+fn parse_preview(load: &Map) -> Result<PreviewedJob, Refused> {
     let target = Target::of(load);
     let kind = target.kind.ok_or_else(|| Refused::new(400, "the type of the target is unknown"))?;
     let none = load.get("fun").is_none_or(|fun| *fun == Value::Null);
@@ -211,7 +211,7 @@ fn wanted(load: &Map) -> Result<Wanted, Refused> {
         false => crate::named_functions::functions(load).ok_or_else(|| Refused::new(400, "'fun' names no function"))?,
     };
     let arguments = crate::named_functions::arguments(load);
-    Ok(Wanted { tgt: target.tgt, kind, functions, arguments, sees_all: false })
+    Ok(PreviewedJob { tgt: target.tgt, kind, functions, arguments, sees_all: false })
 }
 
 #[cfg(test)]
@@ -266,11 +266,10 @@ mod tests {
 
     #[test]
     fn a_preview_may_have_no_function() {
-        let Ok(Question::Preview(wanted)) =
-            of(map! { "of" => "preview", "tgt" => list!["web1"], "tgt_type" => "list" })
+        let Ok(Question::Preview(job)) = of(map! { "of" => "preview", "tgt" => list!["web1"], "tgt_type" => "list" })
         else {
             panic!("no preview")
         };
-        assert!(wanted.functions.is_empty() && !wanted.sees_all);
+        assert!(job.functions.is_empty() && !job.sees_all);
     }
 }

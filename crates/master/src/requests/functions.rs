@@ -144,10 +144,10 @@ pub fn is_granted(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call:
         return false;
     }
     let Grant::Listed(list) = &caller.grant else { return true };
-    call_allowed(list, &wanted(kind, fun, call)) == Ok(true)
+    call_allowed(list, &acl_call(kind, fun, call)) == Ok(true)
 }
 
-fn wanted<'a>(kind: Kind, fun: &'a str, call: &'a Call) -> acl::Call<'a> {
+fn acl_call<'a>(kind: Kind, fun: &'a str, call: &'a Call) -> acl::Call<'a> {
     let form = if kind == Kind::Runner { Form::Runner } else { Form::Wheel };
     acl::Call { form, function: fun, arguments: &call.args, keywords: Some(&call.kwargs) }
 }
@@ -168,7 +168,7 @@ fn authorise(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Cal
         return Err(map! { "error" => error });
     }
     let Grant::Listed(list) = &caller.grant else { return Ok(()) };
-    match call_allowed(list, &wanted(kind, fun, call)) {
+    match call_allowed(list, &acl_call(kind, fun, call)) {
         Ok(true) => Ok(()),
         Ok(false) => {
             warn!("{} may not call the {} function {fun}: their list does not name it", caller.name(), kind.word());

@@ -31,8 +31,8 @@ const PATIENCE: f64 = 5.0;
 pub fn publish(ask: MasterRequest) -> Answer {
     let MasterRequest { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(wanted) = read(load, PeerPublish::from_map) else { return nothing() };
-    match order(&shared, &id, wanted) {
-        Some(order) => published(&shared, &id, order).map_or_else(nothing, |(answer, _)| answer.into()),
+    match checked_publication(&shared, &id, wanted) {
+        Some(publication) => published(&shared, &id, publication).map_or_else(nothing, |(answer, _)| answer.into()),
         None => nothing(),
     }
 }
@@ -44,7 +44,7 @@ pub fn publish_and_wait(ask: MasterRequest) -> Answer {
     let tmo = wanted.tmo.as_ref().and_then(Value::as_f64).filter(|tmo| (0.0..=86400.0).contains(tmo));
     let patience = Duration::from_secs_f64(tmo.unwrap_or(PATIENCE));
     let full = wanted.form.0.as_deref() == Some("full");
-    let Some(order) = order(&shared, &id, wanted) else { return nothing() };
+    let Some(publication) = checked_publication(&shared, &id, wanted) else { return nothing() };
     let sender = Sender::Minion(id.clone());
     let Ok(place) = shared.peers_waiting.try_enter(&sender) else {
         warn!(
@@ -54,7 +54,7 @@ pub fn publish_and_wait(ask: MasterRequest) -> Answer {
     };
     // Listening begins before the first return can come.
     let returns = shared.bus.subscribe(Filter::prefix("salt/job/"));
-    let Some((_, published)) = published(&shared, &id, order) else { return nothing() };
+    let Some((_, published)) = published(&shared, &id, publication) else { return nothing() };
     Answer::WhileAwaited(Box::pin(async move {
         let _place = place;
         gather(returns, published, patience, full).await
@@ -112,7 +112,7 @@ fn published(shared: &Shared, id: &MinionId, (load, meant): (Map, Expected)) -> 
 
 /// Checks the publication that a minion requests. Returns the publish request and the targeted minions; `None` if
 /// `peer` does not allow it. The functions are checked before the target is expanded.
-fn order(shared: &Shared, id: &MinionId, wanted: PeerPublish) -> Option<(Map, Expected)> {
+fn checked_publication(shared: &Shared, id: &MinionId, wanted: PeerPublish) -> Option<(Map, Expected)> {
     let (functions, single) = functions(&wanted.fun)?;
     if functions.iter().any(|function| function.starts_with("publish.")) {
         return None;

@@ -12,7 +12,7 @@ use crate::overview::{self, Question};
 /// Answers users with all permissions with the metrics. With the field `of` it answers each user with what their list grants.
 pub fn handle(ask: MasterRequest) -> Answer {
     if ask.load.contains_key("of") {
-        return shown(ask);
+        return answer_question(ask);
     }
     match held::admit(ask) {
         Ok((shared, _)) => map! { "status" => crate::exporter::status(&shared) }.into(),
@@ -20,7 +20,7 @@ pub fn handle(ask: MasterRequest) -> Answer {
     }
 }
 
-fn shown(ask: MasterRequest) -> Answer {
+fn answer_question(ask: MasterRequest) -> Answer {
     let MasterRequest { shared, login, mut load, .. } = ask;
     let fields = load.clone();
     let caller = match credentials::check(&shared, login, &fields, &mut load) {
@@ -43,9 +43,9 @@ fn shown(ask: MasterRequest) -> Answer {
         let word = kind.word();
         return Refused::new(403, format!("Your list does not grant the {word} function {fun}")).answer().into();
     }
-    if let Question::Preview(wanted) = &mut question {
+    if let Question::Preview(job) = &mut question {
         let fun = overview::SEES_MINIONS;
-        wanted.sees_all = functions::is_granted(&shared, &caller, Kind::Runner, fun, &Call::default());
+        job.sees_all = functions::is_granted(&shared, &caller, Kind::Runner, fun, &Call::default());
     }
     Answer::Later(Box::pin(async move {
         match overview::answer(shared, caller, question).await {

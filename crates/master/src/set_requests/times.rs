@@ -21,7 +21,7 @@ impl Reader {
     pub fn time(self, milliseconds: u64) -> String {
         match (self, timestamp(milliseconds)) {
             (Reader::Program, Some(time)) => time.to_string(),
-            _ => shown(milliseconds),
+            _ => local_time(milliseconds),
         }
     }
 }
@@ -31,15 +31,15 @@ fn timestamp(milliseconds: u64) -> Option<Timestamp> {
 }
 
 /// Writes milliseconds since 1970 as local time.
-pub fn shown(milliseconds: u64) -> String {
+pub fn local_time(milliseconds: u64) -> String {
     let time = timestamp(milliseconds);
     let local = time.map(|time| time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string());
     local.unwrap_or_else(|| format!("{milliseconds} ms after 1970"))
 }
 
 /// Writes a time as local time.
-pub fn shown_at(time: SystemTime) -> String {
-    shown(milliseconds(time))
+pub fn local_time_of(time: SystemTime) -> String {
+    local_time(milliseconds(time))
 }
 
 /// Returns a time in milliseconds since 1970.
@@ -78,7 +78,7 @@ pub fn since(value: &Value, now: SystemTime) -> Result<u64, String> {
         }
     };
     match milliseconds > now_ms {
-        true => Err(format!("since={text} has not come yet: it is {} now", shown(now_ms))),
+        true => Err(format!("since={text} has not come yet: it is {} now", local_time(now_ms))),
         false => Ok(milliseconds),
     }
 }
@@ -108,14 +108,14 @@ mod tests {
     fn times_are_read_as_they_are_written() {
         let now = UNIX_EPOCH + Duration::from_secs(1_795_662_622);
         let read = |value: &str| since(&Value::from(value), now);
-        let text = shown_at(now);
+        let text = local_time_of(now);
         assert_eq!(text.len(), "2026-11-26 03:10:22".len());
         assert_eq!(Reader::Person.time(1_795_662_622_000), text);
         assert_eq!(Reader::Program.time(1_795_662_622_250), "2026-11-26T03:10:22.25Z");
         assert_eq!(read(&text), Ok(1_795_662_622_000));
         assert_eq!(read("2h"), Ok(1_795_662_622_000 - 7_200_000));
         assert_eq!(read("-2h"), read("2h"));
-        assert_eq!(read("1d"), read(&shown_at(now - Duration::from_secs(86_400))));
+        assert_eq!(read("1d"), read(&local_time_of(now - Duration::from_secs(86_400))));
         assert_eq!(read("1795662622"), Ok(1_795_662_622_000));
         assert_eq!(since(&Value::from(1_795_662_621.5), now), Ok(1_795_662_621_500));
         assert_eq!(read("20261126"), read("2026-11-26"));
@@ -123,7 +123,8 @@ mod tests {
             assert!(read(wrong).is_err_and(|reason| reason.contains("is not a time")), "{wrong}");
         }
         assert!(
-            read(&shown_at(now + Duration::from_secs(60))).is_err_and(|reason| reason.contains("has not come yet"))
+            read(&local_time_of(now + Duration::from_secs(60)))
+                .is_err_and(|reason| reason.contains("has not come yet"))
         );
         assert!(read("1795662700").is_err_and(|reason| reason.contains("has not come yet")));
     }

@@ -68,7 +68,7 @@ impl Worker {
         }
         let asker = Asker::Program(answer);
         if let Some(run) = self.once.named.0.get(&lease) {
-            return asker.refused(&format!("this master runs it since {}", times::shown(run.begun * 1_000)));
+            return asker.refused(&format!("this master runs it since {}", times::local_time(run.begun * 1_000)));
         }
         if self.once.waiting.iter().any(|waiting| waiting.occasion.duty == lease) {
             return asker.refused("another program on this host waits to run it");

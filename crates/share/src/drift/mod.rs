@@ -77,7 +77,7 @@ impl Kind {
     }
 
     /// Returns a path as people write it: of a file with slashes, of an option with colons.
-    pub fn shown(self, path: &[String]) -> String {
+    pub fn display_path(self, path: &[String]) -> String {
         match self {
             Kind::Files | Kind::Pillar | Kind::Extmods => path.join("/"),
             Kind::Git => path.join(" "),

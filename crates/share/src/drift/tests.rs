@@ -252,7 +252,7 @@ fn access_control_is_compared_by_name_and_whatever_the_order() {
     assert_eq!(paths(&own), ["external_auth:pam:bob", "external_auth:pam:fred", "nodegroups:web"]);
     let found = compare(&own, &rules("db*", true)).0;
     assert_eq!(found, [(vec!["nodegroups".to_owned(), "web".to_owned()], PathDifference::Content)]);
-    assert_eq!(Kind::Acl.shown(&found[0].0), "nodegroups:web");
+    assert_eq!(Kind::Acl.display_path(&found[0].0), "nodegroups:web");
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl DriftWatch {
     }
 
     /// Returns all digests of this member, as the others are told.
-    pub fn told(&self) -> Vec<NamedDigest> {
+    pub fn own_digests(&self) -> Vec<NamedDigest> {
         let digest = |(kind, digest): (&Kind, &Digest)| NamedDigest {
             kind: kind.name().to_owned(),
             name: String::new(),

@@ -268,7 +268,13 @@ impl<R: Records> Model<R> {
     }
 
     /// Sends records that another member asks for.
-    pub(super) fn wanted(&mut self, from: Node, keys: Vec<(Class, Key)>, now: Moment, actions: &mut Vec<Action>) {
+    pub(super) fn send_requested(
+        &mut self,
+        from: Node,
+        keys: Vec<(Class, Key)>,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
         let keys: Vec<Option<(Class, Key)>> = keys
             .into_iter()
             .filter(|(class, key)| key.fits(*class) && self.settings.shared.contains(*class))

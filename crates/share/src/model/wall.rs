@@ -105,7 +105,7 @@ impl Heard {
 impl State {
     /// Returns the time that was known before, as it is now. The clock of the host has been followed if it can be.
     fn read(&mut self, now: Moment) -> i128 {
-        let (wall, known) = (i128::from(now.wall), self.known(now));
+        let (wall, known) = (i128::from(now.wall), self.time_by_steady_clock(now));
         if near(wall, known) || self.may_follow(known, now) {
             self.ahead = Some(wall - i128::from(now.steady));
             (self.differs_since, self.jumped) = (None, false);
@@ -114,7 +114,7 @@ impl State {
         known
     }
 
-    fn known(&mut self, now: Moment) -> i128 {
+    fn time_by_steady_clock(&mut self, now: Moment) -> i128 {
         let (wall, steady, last) = (i128::from(now.wall), i128::from(now.steady), i128::from(self.last));
         let ahead = *self.ahead.get_or_insert_with(|| {
             if last == 0 || near(last, wall) {

@@ -100,7 +100,7 @@ impl Worker {
         let mut shown = map! {
             "class" => decision.class.name(), "key" => key, "state" => word(decision.state),
             "master" => self.members.called(decision.stamp.node), "by" => by,
-            "at" => times::shown(decision.stamp.time >> 16),
+            "at" => times::local_time(decision.stamp.time >> 16),
         };
         if decision.class == Class::Keys
             && let Some(finger) = self.finger(&decision.content)

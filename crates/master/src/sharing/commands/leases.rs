@@ -66,7 +66,7 @@ impl Worker {
                 shown.insert("fence", fence.round);
             }
             if let Some((node, at)) = self.once.runs.of_duty(duty) {
-                let at = crate::set_requests::times::shown(at);
+                let at = crate::set_requests::times::local_time(at);
                 shown.insert("last", map! { "master" => self.members.called(node), "begun" => at });
             }
             (duty.clone(), shown)

@@ -27,7 +27,7 @@ impl Worker {
             let (name, fingerprint) = (&one.newcomer.name, one.newcomer.fingerprint());
             let shown = map! {
                 "address" => one.address.map_or_else(|| "on the bus".to_owned(), |address| address.to_string()), "fingerprint" => fingerprint.as_str(),
-                "since" => times::shown_at(one.since), "version" => one.info.version.as_str(),
+                "since" => times::local_time_of(one.since), "version" => one.info.version.as_str(),
             };
             let key = match all.contains_key(name) {
                 true => format!("{name} ({:?})", one.newcomer.node),

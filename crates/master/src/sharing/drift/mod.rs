@@ -322,7 +322,7 @@ impl Drift {
 
     /// Tells a member the digests of this one.
     fn tell(&self, node: Node) {
-        let told = self.watch.told();
+        let told = self.watch.own_digests();
         if !told.is_empty() && self.links.members.may(node, Right::Data) {
             self.send(node, Lane::Talk, &Message::Digests(told));
         }
@@ -342,7 +342,7 @@ impl Drift {
         match report {
             DriftReport::Differs { kind, members, since } => {
                 let (names, name) = (self.called(&members), kind.name());
-                let (list, since) = (names.join(", "), times::shown(since));
+                let (list, since) = (names.join(", "), times::local_time(since));
                 let command = format!("salt-run saltern.drift {name}");
                 warn!("the {name} of this master and of {list} differ since {since}: '{command}' shows what");
                 self.inbox.locked().insert(name, format!("differs on {list} since {since}: {command}"));

@@ -307,7 +307,7 @@ impl Search {
         let (found, more) = descent.found();
         self.more |= more;
         for (path, difference) in found {
-            let shown = self.kind.shown(&path);
+            let shown = self.kind.display_path(&path);
             if self.found.len() >= MOST_FOUND && !self.found.contains_key(&shown) {
                 self.more = true;
                 return;
