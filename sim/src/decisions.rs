@@ -36,13 +36,13 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
             && !ledger.died(&deletion.master, deletion.at, deletion.at + LOSS_WINDOW)
             && !ledger.is_silent(&deletion.master, &cluster.ear.lost_keys(&deletion.master), deletion.at)
             && !ledger.counts_as_wiped(&deletion.master, deletion.at);
-        if !stays || !earlier.clone().all(|one| told(ledger, one, &deletion.master, deletion.at)) {
+        if !stays || !earlier.clone().all(|one| must_know(ledger, one, &deletion.master, deletion.at)) {
             continue;
         }
         for master in cluster.masters() {
             let state = cluster.key_state(&master, &deletion.id);
             let is_calm = ledger.calm(&master, &deletion.master, now.saturating_sub(RECOVERY), now);
-            if !state.is_empty() && is_calm && told(ledger, deletion, &master, now) {
+            if !state.is_empty() && is_calm && must_know(ledger, deletion, &master, now) {
                 let KeyDecision { id, master: by, at, .. } = deletion;
                 wrongs.push(format!(
                     "{now:?}: the key of {id} is in {state:?} on {master}, but {by} deleted it at {at:?}"
@@ -54,7 +54,7 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
 }
 
 /// Returns whether a master must know of a decision at a time.
-fn told(ledger: &Ledger, decision: &KeyDecision, master: &str, at: Duration) -> bool {
+fn must_know(ledger: &Ledger, decision: &KeyDecision, master: &str, at: Duration) -> bool {
     // A vanished file counts as deleted after a while.
     let decided = decision.at + LOSS_WINDOW;
     decision.master == master && decided <= at || ledger.were_linked(&decision.master, master, decided, at)

@@ -92,12 +92,12 @@ struct Operator<'a> {
 impl Operator<'_> {
     fn beliefs(&self) -> Result<Beliefs> {
         let target = [SLEEPER, VICTIM].map(Value::from).to_vec();
-        let status = self.asked("saltern_status", Map::new())?;
+        let status = self.request("saltern_status", Map::new())?;
         let job = map! {
             "fun" => "test.ping", "arg" => Vec::<Value>::new(), "tgt" => target, "tgt_type" => "list", "ret" => "",
             "jid" => "", "kwargs" => map! { "job_hold" => 60 }, "saltern" => true,
         };
-        let published = self.asked("publish", job)?;
+        let published = self.request("publish", job)?;
         let load = published.get("load").context("nothing was published")?;
         let jid = load.get("jid").and_then(Value::as_str).context("no job id")?.to_owned();
         let held_for = load.get("held").and_then(|held| held.get("away")).map(Value::to_string).unwrap_or_default();
@@ -108,7 +108,7 @@ impl Operator<'_> {
             away = self.away(&jid).unwrap_or_default();
             quiet(&away)
         })?;
-        self.asked("saltern_drop", map! { "jid" => jid })?;
+        self.request("saltern_drop", map! { "jid" => jid })?;
         let shown = |value: Option<&Value>| value.map(Value::to_string).unwrap_or_default();
         let minions = status.get("status").and_then(|status| status.get("minions"));
         Ok(Beliefs {
@@ -121,7 +121,7 @@ impl Operator<'_> {
 
     /// The names of those who are away, and whether they were seen and are expected back soon.
     fn away(&self, jid: &str) -> Result<String> {
-        let answer = self.asked("saltern_away", map! { "jid" => jid })?;
+        let answer = self.request("saltern_away", map! { "jid" => jid })?;
         let list = answer.get("away").and_then(Value::as_list).context("nobody can tell who is away")?;
         let one = |it: &Value| {
             let soon = it.get("wait").and_then(Value::as_f64).is_some_and(|wait| wait > 0.0);
@@ -133,11 +133,11 @@ impl Operator<'_> {
     fn present(&self) -> Result<String> {
         // `salt-run` is a separate program; this is the view of the running master itself.
         let ids = [SLEEPER, VICTIM].map(Value::from).to_vec();
-        let answer = self.asked("saltern_alive", map! { "tgt" => ids, "tgt_type" => "list" })?;
+        let answer = self.request("saltern_alive", map! { "tgt" => ids, "tgt_type" => "list" })?;
         Ok(answer.get("alive").and_then(|alive| alive.get("up")).context("nobody can tell who is up")?.to_string())
     }
 
-    fn asked(&self, cmd: &str, load: Map) -> Result<Value> {
+    fn request(&self, cmd: &str, load: Map) -> Result<Value> {
         let user = nix::unistd::User::from_uid(nix::unistd::geteuid())?.context("no user")?.name;
         let path = self.scene.master.cache().join(format!(".{user}_key"));
         let key = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
