@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use interop::{Daemon, Master, MasterBuilder, Program, Salt, Sandbox, scenario, until, until_some};
+use interop::{
+    Daemon, Master, MasterBuilder, Minion, Program, Salt, Sandbox, nats_server_or_skip, scenario, until, until_some,
+};
 use serde_json::{Value, json};
 
 use crate::sharing::{member, wait_linked};
@@ -17,22 +19,6 @@ const PORT: u16 = 4222;
 
 /// The name of the entry of the schedule.
 const BEAT: &str = "beat";
-
-/// Returns the program of the server, or says why the test is skipped.
-fn server_program() -> Option<PathBuf> {
-    let named = std::env::var_os("SALTERN_NATS_SERVER").map(PathBuf::from);
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        named.or_else(|| std::env::split_paths(&paths).map(|dir| dir.join("nats-server")).find(|path| path.is_file()));
-    if found.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "nats-server is not installed: put it into PATH or name it in SALTERN_NATS_SERVER"
-        );
-        eprintln!("skipped: nats-server is not installed (PATH, SALTERN_NATS_SERVER)");
-    }
-    found
-}
 
 struct Server<'a> {
     sandbox: &'a Sandbox,
@@ -94,7 +80,7 @@ fn once(master: &Master) -> String {
 
 #[test]
 fn a_schedule_runs_on_the_master_to_which_jetstream_grants_it() {
-    let Some(program) = server_program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     scenario("a schedule runs on the master to which JetStream grants it", |sandbox| {
         let ours = Salt::ours()?;
         let mut server = Server::start(sandbox, &program)?;
@@ -144,6 +130,61 @@ fn a_schedule_runs_on_the_master_to_which_jetstream_grants_it() {
         let last = usize::from(seen.last().is_some_and(|last| last == "m2"));
         masters[last].daemon()?.terminate(PATIENCE)?;
         until("the other one to run it", PATIENCE, || turns(&runs).len() > seen.len())?;
+        Ok(())
+    });
+}
+
+/// Returns how often a master has said that a decision about a key is kept.
+fn kept(master: &Master, id: &str) -> usize {
+    let (log, key) = (master.log(), format!("keys {id}"));
+    log.lines().filter(|line| line.contains("JetStream keeps what was decided about") && line.contains(&key)).count()
+}
+
+#[test]
+fn an_empty_master_that_meets_nobody_reads_accepted_keys_from_jetstream() {
+    let Some(program) = nats_server_or_skip() else { return };
+    scenario("an empty master that meets nobody reads accepted keys from JetStream", |sandbox| {
+        let ours = Salt::ours()?;
+        let server = Server::start(sandbox, &program)?;
+        let pair = Master::make_key_pair(&ours, sandbox)?;
+        let build = |name: &str| {
+            let master = member(&ours, name, &pair).option("cluster_bus", server.url());
+            master.option("log_level_logfile", "debug")
+        };
+        let mut one = build("m1").start(sandbox)?;
+        let ids = ["web1", "web2", "web3"];
+        let start = |id: &str| Minion::build(&ours, id).master(&one).start(sandbox);
+        let mut minions = vec![start(ids[0])?, start(ids[1])?];
+        one.accept(&ids[..2])?;
+        // Later: accepting takes all keys that are pending.
+        minions.push(start(ids[2])?);
+        one.wait_answering(&ids[..2])?;
+        one.program("salt-key").args(["-r", "web2", "--include-accepted", "-y"]).run()?.ok()?;
+        until("the rejection to be decided", PATIENCE, || {
+            one.runner(&["saltern.decisions", "about=web2"]).is_ok_and(|shown| shown.to_string().contains("rejected"))
+        })?;
+        until("the third key to be kept", PATIENCE, || kept(&one, "web3") > 0)?;
+        // What is decided later is not kept earlier.
+        let before = kept(&one, "web3");
+        one.accept(&ids[2..])?;
+        until("its acceptance to be kept", PATIENCE, || kept(&one, "web3") > before)?;
+        let accepted = std::fs::read(one.pki().join("minions/web1"))?;
+        one.daemon()?.terminate(PATIENCE)?;
+
+        let two = build("m2").start(sandbox)?;
+        let path = two.pki().join("minions/web1");
+        until("the accepted key to be there", PATIENCE, || path.exists())?;
+        ensure!(std::fs::read(&path)? == accepted, "it is another key");
+        until("the rejected key to be there", PATIENCE, || two.pki().join("minions_rejected/web2").exists())?;
+        let masters = two.runner(&["saltern.masters"])?;
+        ensure!(masters["masters"]["m1"]["state"] == json!("away"), "{masters}");
+
+        // Who had made the decisions is back, and the two are one set.
+        one.launch(sandbox)?;
+        one.wait_ready()?;
+        wait_linked(&one, "m2")?;
+        two.program("salt-key").args(["-d", "web1", "-y"]).run()?.ok()?;
+        until("the deletion to count on both", PATIENCE, || !one.pki().join("minions/web1").exists())?;
         Ok(())
     });
 }
