@@ -60,9 +60,10 @@ impl Programs {
     }
 }
 
-/// Copies a program to a directory that no other build writes to, and returns where it is then.
+/// Copies a program to a directory beside it that no other build writes to, and returns where it is then. Attacks tell by the path
+/// that it is not optimised.
 fn copied(program: &Path) -> Result<PathBuf, Failure> {
-    let copy = target_dir().join("checked").join(program.file_name().unwrap_or_default());
+    let copy = program.with_file_name("checked").join(program.file_name().unwrap_or_default());
     let made = fs::create_dir_all(copy.with_file_name("")).and_then(|()| fs::copy(program, &copy));
     made.map_err(|error| Failure::new(format!("failed to copy {} to {}: {error}", program.display(), copy.display())))?;
     Ok(copy)
