@@ -730,6 +730,9 @@ pub(crate) fn refuse(role: Role, opts: &Map, origins: &Origins) -> Result<(), Er
     Ok(())
 }
 
+/// Options that say where masters reach each other. Over a bus they reach its servers only.
+const OF_LINKS: [&str; 2] = ["cluster_addresses", "cluster_pool_port"];
+
 /// Returns whether this is a master of a set.
 fn shares(opts: &Map) -> bool {
     opts.get("cluster_id").is_some_and(Value::truthy)
@@ -742,6 +745,9 @@ pub(crate) fn ineffective(role: Role, opts: &Map, origins: &Origins) -> Vec<Stri
             Effect::None(reason) => Some(format!("config: {origin}: option '{name}' has no effect: {reason}")),
             Effect::Obeyed | Effect::Later(_) if !shares(opts) => {
                 Some(format!("config: {origin}: option '{name}' has no effect without 'cluster_id'"))
+            }
+            Effect::Obeyed if opts.get("cluster_bus").is_some_and(Value::truthy) && OF_LINKS.contains(&&*name) => {
+                Some(format!("config: {origin}: option '{name}' has no effect with 'cluster_bus'"))
             }
             _ => None,
         })

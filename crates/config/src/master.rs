@@ -90,7 +90,9 @@ impl Master {
 
     /// This is how the first member of a set starts, and a second one that forgot its peers.
     fn waits_for_others(&self) -> Option<String> {
-        self.cluster.as_ref().filter(|cluster| cluster.peers.is_empty() && cluster.secret.is_none())?;
+        self.cluster
+            .as_ref()
+            .filter(|cluster| cluster.peers.is_empty() && cluster.secret.is_none() && cluster.bus.is_none())?;
         let place = self.origins.get("cluster_id").map(|origin| format!("{origin}: ")).unwrap_or_default();
         Some(format!(
             "config: {place}option 'cluster_id' is set without 'cluster_peers' and 'cluster_secret': this master waits for \

@@ -264,6 +264,17 @@ fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
 }
 
 #[test]
+fn options_of_links_are_named_beside_a_bus() {
+    let set = "id: a\ncluster_id: prod\ncluster_bus: nats://n1\n";
+    for option in ["cluster_pool_port: 4600", "cluster_addresses: [m1]"] {
+        let name = option.split(':').next().unwrap();
+        let (refused, lines) = loaded(Role::Master, &format!("{set}{option}\n"));
+        assert_eq!(refused, Ok(()), "{name}");
+        assert_eq!(lines, [format!("config: FILE:4: option '{name}' has no effect with 'cluster_bus'")]);
+    }
+}
+
+#[test]
 fn options_of_a_set_are_named_where_there_is_none() {
     for option in ["cluster_heartbeat: 1", "cluster_pool_port: 4600", "cluster_secret: a text that is long enough"] {
         let name = option.split(':').next().unwrap();
