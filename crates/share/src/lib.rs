@@ -28,6 +28,7 @@ mod slots;
 mod stamp;
 mod sums;
 pub mod testing;
+mod traffic;
 pub mod votes;
 
 pub use carrier::{Carrier, Incoming, Lane, SendResult, To};
@@ -48,3 +49,4 @@ pub use routes::Routes;
 pub use slots::{JobTimes, MAX_SLOT, distinct_slots, lowest_free_slot};
 pub use stamp::{HybridClock, Node, Stamp};
 pub use sums::{ItemHash, Level, Sum, Sums, leaf_of};
+pub use traffic::{RecordCounts, Way};

@@ -11,6 +11,7 @@ use crypto::MemberKey;
 
 use crate::message::Part;
 use crate::records::Records;
+use crate::traffic::RecordCounts;
 use crate::{Class, Classes, Digest, Entry, HybridClock, Incoming, Key, LossWatch, Message, Node, Record, Stamp};
 
 mod action;
@@ -89,6 +90,7 @@ pub struct Model<R> {
     retold: Retold,
     /// When each member was last found to have equal copies, by the wall clock.
     compared: BTreeMap<Node, u64>,
+    counts: Arc<RecordCounts>,
     /// The number of the last message that wants an answer.
     number: u64,
     /// When tombstones are looked through next.
@@ -136,6 +138,7 @@ impl<R: Records> Model<R> {
             losses: LossWatch::default(),
             retold: Retold::default(),
             compared: BTreeMap::new(),
+            counts: Arc::default(),
             number: 0,
             sweep: 0,
             began: None,
@@ -179,6 +182,11 @@ impl<R: Records> Model<R> {
     /// Returns when this member and another one last had equal copies, by the wall clock.
     pub fn compared(&self, node: Node) -> Option<u64> {
         self.compared.get(&node).copied()
+    }
+
+    /// Returns how many records came from other members and went to them. It goes on counting.
+    pub fn counts(&self) -> Arc<RecordCounts> {
+        self.counts.clone()
     }
 
     /// Returns the entry of a minion key or a member.

@@ -98,6 +98,7 @@ pub fn page(shared: &Shared) -> String {
             page.sample("saltern_lease_held", &[("name", &name)], u8::from(is_held));
         }
     }
+    metrics.set.write(&mut page);
     process(&mut page, &now.process);
     page.finish()
 }

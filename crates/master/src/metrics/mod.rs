@@ -2,6 +2,7 @@
 
 pub mod figures;
 mod functions;
+pub mod set;
 pub mod text;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub struct Metrics {
     pub drift: Drifted,
     /// Which entries of the schedule this master runs for the set. Only with a set.
     pub leases: HeldLeases,
+    /// What else a set says of itself.
+    pub set: set::SetSource,
 }
 
 /// Whether each lease is held.
@@ -95,6 +98,7 @@ impl Metrics {
             not_stored: Counter::default(),
             drift: Drifted::default(),
             leases: HeldLeases::default(),
+            set: set::SetSource::default(),
         }
     }
 

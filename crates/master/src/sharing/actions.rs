@@ -32,6 +32,7 @@ impl Worker {
                 }
                 Action::WriteKey { id, present, denied } => {
                     self.note_unkept_key(&id);
+                    self.recheck_conflict(&id);
                     if let Ok(id) = MinionId::new(id.as_str()) {
                         self.write_key(&id, present.as_ref(), denied.as_ref());
                     }
@@ -61,6 +62,9 @@ impl Worker {
                 Action::Changed(record) if record.class() == Class::Claim => self.note_claim(&record),
                 Action::Changed(record) => {
                     self.note_unkept(&record);
+                    if record.class() == Class::Keys {
+                        self.recheck_conflict(&record.key);
+                    }
                     self.cache_record(&record);
                 }
                 Action::Received { from, message } => self.received(from, message),
@@ -93,6 +97,7 @@ impl Worker {
 
     fn note_compared(&self, node: Node, at: u64) {
         debug!("this master and {} have equal copies", self.members.called(node));
+        self.notes.note_compared(node, at);
         if let Err(error) = self.model.records().inner().set_compared(node, at) {
             warn!("{}", crate::chain(&error));
         }
@@ -286,6 +291,7 @@ impl Worker {
         if class != Class::Keys {
             return debug!("members decided differently about the member {key}");
         }
+        self.notes.note_conflict(key);
         warn!(
             "masters decided differently about the key of {key} at the same time; the safer decision counts: \
              salt-run saltern.conflicts"

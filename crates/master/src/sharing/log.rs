@@ -76,7 +76,10 @@ impl Worker {
 
     /// Logs what this master has decided about keys since the time `before` of its stamps.
     pub(super) fn log_decided(&self, keys: &[Key], before: u64) {
-        keys.iter().for_each(|key| self.note_unkept_key(key));
+        for key in keys {
+            self.note_unkept_key(key);
+            self.recheck_conflict(key);
+        }
         for key in keys {
             let entry = self.model.entry(Class::Keys, key);
             let own =

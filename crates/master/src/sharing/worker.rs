@@ -29,6 +29,7 @@ use super::announced::Announced;
 use super::carrier::{Reports, SetCarrier};
 use super::drift::DriftInbox;
 use super::events::EventInbox;
+use super::figures::SetNotes;
 use super::forward::Inbox;
 use super::granted::{Granted, Grants};
 use super::jobs::{self, Caches};
@@ -139,6 +140,8 @@ pub struct Worker {
     /// Minions that connected to other members and have not been checked for missed jobs yet. True for those that have just done so.
     pub(super) came: BTreeMap<Node, BTreeMap<String, bool>>,
     pub(super) clock: Arc<Clock>,
+    /// What is noted for metrics.
+    pub(super) notes: Arc<SetNotes>,
     /// What is to be kept in JetStream, if the set uses it.
     pub(super) unkept: Option<Arc<Unkept>>,
 }
@@ -198,6 +201,7 @@ impl Worker {
             once,
             beat_at: 0,
             came: BTreeMap::new(),
+            notes: Arc::default(),
             clock,
             unkept: None,
         }
@@ -250,6 +254,7 @@ impl Worker {
         }
         // The log names members by what is known of them.
         self.renew_members();
+        self.note_figures();
         for id in self.unwritten.all() {
             if let Ok(id) = MinionId::new(id) {
                 self.write_entry(&id);

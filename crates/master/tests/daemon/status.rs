@@ -8,6 +8,7 @@ use transport::Target;
 use value::{Value, list, map};
 
 use crate::common::{Master, free_port, open_house, subscribe};
+use crate::sharing::{Pair, becomes, linked};
 
 /// Sends a raw request and returns the whole answer, which is empty if the connection is closed early.
 async fn http(port: u16, request: &str) -> String {
@@ -62,6 +63,41 @@ async fn metrics_page_and_status_count_jobs_and_returns() {
     assert_eq!(count(&["status", "returns", "by_function", "test.ping"]), Some(1));
     assert!(master.ask(ask("wrong".into())).await.get("status").is_none());
     master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_page_tells_of_other_masters_of_the_set() {
+    let (port, pair) = (free_port(), Pair::new());
+    let exporter = map! {
+        "metrics" => map! {
+            "enabled" => true, "exporter" => "prometheus", "prometheus" => map! { "host" => "127.0.0.1", "port" => port },
+        },
+    };
+    let one = Master::start(pair.options(0, exporter)).await;
+    let two = Master::start(pair.options(1, value::Map::new())).await;
+    linked(&one, "m2").await;
+    let text = crypto::PrivateKey::generate(2048).unwrap().public().to_pem();
+    std::fs::write(one.path("pki/minions/web1"), text).unwrap();
+    becomes(&two, "web1", &["minions"]).await;
+    let page = async || http(port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let found = async |line: &str| page().await.lines().any(|found| found.starts_with(line));
+    for line in [
+        "saltern_peer_up{master=\"m2\"} 1",
+        "saltern_peer_queue_bytes{master=\"m2\"} 0",
+        "saltern_peer_dropped_total{master=\"m2\"} 0",
+        "saltern_records_total{class=\"keys\",way=\"sent\"} 1",
+        "saltern_conflicts 0",
+    ] {
+        assert!(found(line).await, "{line} is not in {}", page().await);
+    }
+    two.stop().await;
+    let away = async {
+        while !found("saltern_peer_up{master=\"m2\"} 0").await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), away).await.expect("m2 is away");
+    one.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

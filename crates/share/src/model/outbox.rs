@@ -7,6 +7,7 @@ use super::receive::MOST_SERVED;
 use super::{Action, Model, Moment};
 use crate::message::{MAX_MESSAGE, Part, Put};
 use crate::records::Records;
+use crate::traffic::Way;
 use crate::{Class, Key, Lane, Message, Node, Record, To};
 
 /// How long a record waits for others, in milliseconds.
@@ -87,6 +88,7 @@ impl<R: Records> Model<R> {
                     continue;
                 }
                 peer.sent(number, bytes, keys.clone(), now);
+                keys.iter().for_each(|(class, _)| self.counts.add(Way::Sent, *class));
                 self.send_packed(node, lane, message.clone(), actions);
             }
         }
@@ -181,6 +183,7 @@ impl<R: Records> Model<R> {
         actions: &mut Vec<Action>,
     ) {
         let number = self.next_number();
+        records.iter().for_each(|(record, _)| self.counts.add(Way::Sent, record.class()));
         let keys = records.iter().map(|(record, _)| (record.class(), record.key.clone())).collect();
         if let Some(peer) = self.peers.get_mut(&to) {
             peer.sent(number, bytes, keys, now);

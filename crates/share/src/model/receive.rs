@@ -8,6 +8,7 @@ use super::{Action, MOST_AHEAD, Model, Moment};
 use crate::member::Right;
 use crate::message::{Have, Put, Stored};
 use crate::records::Records;
+use crate::traffic::Way;
 use crate::{Class, Content, Entry, Key, Lane, Message, Node, Record};
 
 /// Why a record of another member is not stored.
@@ -53,6 +54,7 @@ impl<R: Records> Model<R> {
         for (place, (record, age)) in places.zip(records) {
             let (class, key) = (record.class(), record.key.clone());
             let straight = record.stamp.node == from;
+            self.counts.add(Way::Received, class);
             match self.receive_one(from, record, age, now, actions) {
                 Ok(true) if straight => news.push(Some((class, key))),
                 Ok(_) => {}
