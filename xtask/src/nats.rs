@@ -35,7 +35,7 @@ pub fn ensure() -> Result<(), Failure> {
     Step::new(folder().join("bin/pip")).args(["install", "--quiet", PACKAGE]).run()
 }
 
-/// Beside the environments of the real Salt.
+/// Beside the directory of the real Salts, and not in it: whoever compares with all of them takes each environment there for one.
 fn folder() -> PathBuf {
-    real_salt::folder().join("nats")
+    real_salt::folder().with_file_name("nats")
 }
