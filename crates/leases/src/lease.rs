@@ -3,12 +3,19 @@
 //! The entry under the name of the lease says who holds it, and expires a lease time T after it was stored. It is written only over
 //! nothing or over the own last entry, so two processes never both have written the last one. The holder counts from before it sent
 //! the entry and stops at T − 10 %, whatever became of later ones. A publication without an answer may have been stored, now or
-//! later: the last entry is read before anything else is done, and an own one says when it was sent.
+//! later: the last entry is read before anything else is done. An own one is known by its nonce, and when it was sent is remembered
+//! here: others may write to the store what they like.
+
+use std::collections::VecDeque;
 
 use bytes::Bytes;
+use crypto::hmac_sha256;
 
 use crate::bucket::{BucketError, Stored};
 use crate::token::{Token, Who};
+
+/// How many own entries are remembered. Before each but the first the last one was read, so more than a few are never of use.
+const MOST_SENT: usize = 8;
 
 /// What a lease needs to know of time, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +111,17 @@ struct Own {
     fence: u64,
 }
 
+/// An entry that was sent, and is or may be stored.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    nonce: u64,
+    wish: u64,
+    at: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Asked {
-    Publish(Token),
+    Publish(Sent),
     Last,
     Delete,
 }
@@ -116,10 +131,16 @@ enum Asked {
 pub struct Lease {
     who: Who,
     times: LeaseTimes,
+    /// What nonces are made from. It is secret.
+    seed: u64,
+    /// How many were made.
+    nonces: u64,
     chance: u64,
     wanted: bool,
     wish: u64,
     own: Option<Own>,
+    /// The last ones, the oldest first.
+    sent: VecDeque<Sent>,
     /// The last entry must be read before the next publication.
     doubt: bool,
     /// An own entry that is of no use any more.
@@ -130,15 +151,19 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Creates a lease that is not wanted. `seed` decides the waiting times that keep processes apart.
+    /// Creates a lease that is not wanted. `seed` decides the waiting times that keep processes apart, and nonces: nobody else may know
+    /// it.
     pub fn new(who: Who, times: LeaseTimes, seed: u64) -> Lease {
         Lease {
             who,
             times,
+            seed,
+            nonces: 0,
             chance: seed | 1,
             wanted: false,
             wish: 0,
             own: None,
+            sent: VecDeque::new(),
             doubt: false,
             waste: None,
             asked: None,
@@ -178,7 +203,7 @@ impl Lease {
     /// Returns the grant if this process holds the lease.
     pub fn held(&self, now: u64) -> Option<Grant> {
         let own = self.own.filter(|_| self.wanted)?;
-        let until = own.sent + self.times.usable();
+        let until = own.sent.saturating_add(self.times.usable());
         (now < until).then_some(Grant { fence: own.fence, until })
     }
 
@@ -186,7 +211,7 @@ impl Lease {
     pub fn holder(&self, now: u64) -> Option<Holder> {
         match self.held(now) {
             Some(_) => Some(Holder { node: self.who.node, seen: now }),
-            None => self.holder.filter(|holder| now < holder.seen + self.times.lease),
+            None => self.holder.filter(|holder| now < holder.seen.saturating_add(self.times.lease)),
         }
     }
 
@@ -204,9 +229,11 @@ impl Lease {
             Some(sequence) => (Asked::Delete, Request::Delete { sequence }),
             None if self.doubt => (Asked::Last, Request::Last),
             None => {
-                let token = Token { who: self.who, wish: self.wish, sent: now };
+                let sent = Sent { nonce: self.nonce(), wish: self.wish, at: now };
+                let token = Token { who: self.who, wish: sent.wish, nonce: sent.nonce };
+                self.remember(sent);
                 let expected = self.own.map_or(0, |own| own.sequence);
-                (Asked::Publish(token), Request::Publish { expected, value: token.pack() })
+                (Asked::Publish(sent), Request::Publish { expected, value: token.pack() })
             }
         };
         self.asked = Some(asked);
@@ -217,7 +244,7 @@ impl Lease {
     pub fn answer(&mut self, answer: Answer, now: u64) {
         let asked = self.asked.take();
         match (asked, answer) {
-            (Some(Asked::Publish(token)), Answer::Published(result)) => self.published(token, result, now),
+            (Some(Asked::Publish(sent)), Answer::Published(result)) => self.published(sent, result, now),
             (Some(Asked::Last), Answer::Last(result)) => self.read(result, now),
             (Some(Asked::Delete), Answer::Deleted(result)) => {
                 // What is not removed now expires.
@@ -229,10 +256,11 @@ impl Lease {
         }
     }
 
-    fn published(&mut self, token: Token, result: Result<u64, BucketError>, now: u64) {
+    fn published(&mut self, sent: Sent, result: Result<u64, BucketError>, now: u64) {
         match result {
-            Ok(sequence) => self.last_is(sequence, token, now),
+            Ok(sequence) => self.last_is(sequence, sent, now),
             Err(BucketError::OtherSequence) => {
+                self.forget(sent);
                 self.doubt = true;
                 self.due = now;
             }
@@ -240,8 +268,29 @@ impl Lease {
                 self.doubt = true;
                 self.due = now + self.times.pause();
             }
-            Err(BucketError::Gone(_) | BucketError::Refused(_)) => self.due = now + self.times.pause(),
+            Err(BucketError::Gone(_) | BucketError::Refused(_)) => {
+                self.forget(sent);
+                self.due = now + self.times.pause();
+            }
         }
+    }
+
+    fn remember(&mut self, sent: Sent) {
+        if self.sent.len() == MOST_SENT {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(sent);
+    }
+
+    /// Forgets an entry that was not stored: if it is ever found, somebody else has written it.
+    fn forget(&mut self, sent: Sent) {
+        self.sent.retain(|one| one.nonce != sent.nonce);
+    }
+
+    fn nonce(&mut self) -> u64 {
+        self.nonces += 1;
+        let code = hmac_sha256(&self.seed.to_be_bytes(), &self.nonces.to_be_bytes());
+        code.into_iter().take(8).fold(0, |nonce, byte| nonce << 8 | u64::from(byte))
     }
 
     fn read(&mut self, result: Result<Option<Stored>, BucketError>, now: u64) {
@@ -258,20 +307,22 @@ impl Lease {
             self.holder = None;
             return;
         };
-        match Token::unpack(&stored.value) {
-            Some(token) if token.who == self.who => self.last_is(stored.sequence, token, now),
-            other => {
+        let token = Token::unpack(&stored.value);
+        let own = token.filter(|token| token.who == self.who);
+        match own.and_then(|token| self.sent.iter().copied().find(|sent| sent.nonce == token.nonce)) {
+            Some(sent) => self.last_is(stored.sequence, sent, now),
+            None => {
                 self.own = None;
-                self.holder = other.map(|token| Holder { node: token.who.node, seen: now });
+                self.holder = token.map(|token| Holder { node: token.who.node, seen: now });
                 self.due = now + self.patience();
             }
         }
     }
 
     /// Takes note that the last entry is an own one.
-    fn last_is(&mut self, sequence: u64, token: Token, now: u64) {
+    fn last_is(&mut self, sequence: u64, sent: Sent, now: u64) {
         self.doubt = false;
-        if !self.wanted || token.wish != self.wish {
+        if !self.wanted || sent.wish != self.wish {
             // Somebody may have asked to remove it, so it must never be held again.
             self.own = None;
             self.waste = Some(sequence);
@@ -279,8 +330,8 @@ impl Lease {
             return;
         }
         let fence = self.held(now).map_or(sequence, |grant| grant.fence);
-        self.own = Some(Own { sequence, sent: token.sent, fence });
-        self.due = now.max(token.sent + self.times.renewal());
+        self.own = Some(Own { sequence, sent: sent.at, fence });
+        self.due = now.max(sent.at.saturating_add(self.times.renewal()));
     }
 
     fn patience(&mut self) -> u64 {

@@ -11,15 +11,17 @@ pub struct Who {
     pub boot: u64,
 }
 
-/// Says whose an entry is, and when it was sent.
+/// Says whose an entry is.
+///
+/// Anyone who may write to the store can write such a text, so a process believes only what it remembers to have sent itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Who sent it.
     pub who: Who,
     /// Which of the wishes of this process it belongs to: what was given back is never held again.
     pub wish: u64,
-    /// When it was sent, in milliseconds of the sender's steady clock.
-    pub sent: u64,
+    /// Drawn anew for each entry, so that nobody can write one that is yet to be sent.
+    pub nonce: u64,
 }
 
 /// The longest token in bytes.
@@ -29,7 +31,7 @@ impl Token {
     /// Writes it as text, for whoever looks at the bucket.
     pub fn pack(self) -> Bytes {
         let node = u64::from_be_bytes(self.who.node);
-        format!("{node:016x} {} {} {}", self.who.boot, self.wish, self.sent).into()
+        format!("{node:016x} {} {} {}", self.who.boot, self.wish, self.nonce).into()
     }
 
     /// Reads what somebody wrote; `None` if it is no token.
@@ -39,7 +41,7 @@ impl Token {
         let node = parts.next().filter(|node| node.len() == 16)?;
         let node = u64::from_str_radix(node, 16).ok()?.to_be_bytes();
         let mut number = || parts.next()?.parse::<u64>().ok();
-        let token = Token { who: Who { node, boot: number()? }, wish: number()?, sent: number()? };
+        let token = Token { who: Who { node, boot: number()? }, wish: number()?, nonce: number()? };
         parts.next().is_none().then_some(token)
     }
 }
@@ -51,7 +53,7 @@ mod tests {
     #[test]
     fn a_token_is_read_as_it_was_written_and_nothing_else_is() {
         let who = Who { node: [1, 2, 3, 4, 5, 6, 7, 255], boot: u64::MAX };
-        let token = Token { who, wish: 3, sent: 4_000 };
+        let token = Token { who, wish: 3, nonce: u64::MAX };
         assert_eq!(Token::unpack(&token.pack()), Some(token));
         let long = "1".repeat(200);
         for wrong in [

@@ -182,3 +182,58 @@ fn a_store_that_was_emptied_takes_the_lease_away() {
     assert_eq!(step(&mut one, &mut store, 2_000, true), Request::Last);
     assert_eq!(one.held(2_000), None);
 }
+
+/// Has somebody write over the last entry, who may publish but knows no sequence.
+fn overwrite(store: &mut MemoryStore, value: Bytes, now: u64) {
+    let last = store.last("a", now).map_or(0, |stored| stored.sequence);
+    store.publish("a", last, value, now).unwrap();
+}
+
+#[test]
+fn an_entry_that_somebody_wrote_for_the_holder_lengthens_nothing() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    step(&mut one, &mut store, 0, true);
+    let until = one.held(0).unwrap().until;
+    // The own entry, written again as it was: when it was sent is not read there.
+    let copy = store.last("a", 1_000).unwrap().value;
+    overwrite(&mut store, copy, 1_000);
+    step(&mut one, &mut store, 2_000, true);
+    assert_eq!(step(&mut one, &mut store, 2_000, true), Request::Last);
+    assert_eq!(one.held(2_000).map(|grant| grant.until), Some(until));
+    // Nobody has sent these.
+    for nonce in [0, 1 << 40, u64::MAX] {
+        let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+        one.want(WISH, 0);
+        step(&mut one, &mut store, 0, true);
+        overwrite(&mut store, Token { who: ME, wish: WISH, nonce }.pack(), 1_000);
+        step(&mut one, &mut store, 2_000, true);
+        assert_eq!(step(&mut one, &mut store, 2_000, true), Request::Last);
+        assert_eq!(one.held(2_000), None, "{nonce}");
+        assert!(one.due().is_some_and(|due| due < 2_000 + T), "{nonce}");
+    }
+}
+
+#[test]
+fn an_entry_that_the_store_refused_is_not_believed_when_somebody_writes_it_later() {
+    let (mut one, mut other, mut store) = (lease(ME), lease(OTHER), MemoryStore::new(T));
+    other.want(WISH, 0);
+    step(&mut other, &mut store, 0, true);
+    one.want(WISH, 0);
+    let Request::Publish { value, .. } = step(&mut one, &mut store, 0, true) else { panic!("it tries") };
+    overwrite(&mut store, value, 10);
+    assert_eq!(step(&mut one, &mut store, 10, true), Request::Last);
+    assert!(other.held(10).is_some() && one.held(10).is_none());
+}
+
+#[test]
+fn only_the_last_entries_are_remembered_and_each_has_a_nonce_of_its_own() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    one.want(WISH, 0);
+    let mut nonces = std::collections::BTreeSet::new();
+    for turn in 0..50 {
+        let Request::Publish { value, .. } = step(&mut one, &mut store, turn * 2_000, true) else { panic!("{turn}") };
+        assert!(nonces.insert(Token::unpack(&value).unwrap().nonce));
+    }
+    assert_eq!(one.sent.len(), MOST_SENT);
+}
