@@ -149,7 +149,7 @@ impl Keep {
                 let info = message.info().map_err(no_answer)?;
                 let (sequence, pending) = (info.stream_sequence, info.pending);
                 came = true;
-                *next = sequence + 1;
+                *next = sequence.saturating_add(1);
                 let taken = to.send(message.message.payload.clone()).await;
                 if taken.is_err() || pending == 0 {
                     return Ok(());
