@@ -19,6 +19,9 @@ const PING: Duration = Duration::from_secs(10);
 /// How long a server may take to let this master in.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Messages of a lane that wait here to be read, so that a flood takes little memory. What does not fit is lost, and that is told.
+const WAITING: usize = 4_096;
+
 /// The maximum length of a file with a seed or a JWT, in bytes.
 const MOST_FILE: u64 = 64 * 1024;
 
@@ -69,7 +72,16 @@ pub enum ConnectError {
 /// # Errors
 /// When a file that the options name cannot be used. A server that cannot be reached is no error.
 pub async fn connect(options: &Bus, notify: impl Fn(BusState) + Send + Sync + 'static) -> Result<Client, ConnectError> {
-    let client = ConnectOptions::new()
+    let client = with_tls(with_login(settings(options, notify), &options.login).await?, options).await?;
+    let servers: Result<Vec<ServerAddr>, io::Error> =
+        options.servers.iter().map(|server| server.to_string().parse()).collect();
+    let servers = servers.map_err(|error| ConnectError::Client(error.to_string()))?;
+    client.connect(servers).await.map_err(|error| ConnectError::Client(error.to_string()))
+}
+
+/// Returns the settings of a client that reads no file.
+fn settings(options: &Bus, notify: impl Fn(BusState) + Send + Sync + 'static) -> ConnectOptions {
+    ConnectOptions::new()
         .name("saltern")
         .retry_on_initial_connect()
         .max_reconnects(None)
@@ -78,17 +90,15 @@ pub async fn connect(options: &Bus, notify: impl Fn(BusState) + Send + Sync + 's
         .ping_interval(PING)
         // Nobody needs to hear what he says himself.
         .no_echo()
+        .subscription_capacity(WAITING)
+        // The client takes servers that others name to it for servers without TLS: they would get the login in clear.
+        .require_tls(options.requires_tls())
         .event_callback(move |event| {
             if let Some(state) = state(event) {
                 notify(state);
             }
             std::future::ready(())
-        });
-    let client = with_tls(with_login(client, &options.login).await?, options).await?;
-    let servers: Result<Vec<ServerAddr>, io::Error> =
-        options.servers.iter().map(|server| server.to_string().parse()).collect();
-    let servers = servers.map_err(|error| ConnectError::Client(error.to_string()))?;
-    client.connect(servers).await.map_err(|error| ConnectError::Client(error.to_string()))
+        })
 }
 
 /// Returns the pause before an attempt. The first follows at once.
@@ -206,6 +216,38 @@ mod tests {
         );
         let ca = file("ca.pem", "hunter2");
         assert!(refused(map! { "ca" => ca }).await.ends_with("ca.pem has no certificate"));
+    }
+
+    #[test]
+    fn servers_that_others_name_need_tls_as_those_of_the_options_do() {
+        let required = |servers: &str, credentials: Value| {
+            let options = Bus::read(&servers.into(), &credentials).unwrap().unwrap();
+            format!("{:?}", settings(&options, |_| {})).contains("\"tls_required\": true")
+        };
+        assert!(required("tls://h1,h2", Value::Null));
+        assert!(required("nats://h1", map! { "ca" => "/ca.pem" }.into()));
+        assert!(required("nats://h1", map! { "cert" => "/c.pem", "key" => "/k.pem" }.into()));
+        assert!(!required("nats://h1", map! { "token" => "t" }.into()));
+    }
+
+    #[tokio::test]
+    async fn no_login_goes_in_clear_to_a_server_that_wants_no_tls() {
+        let ca = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ca.pem");
+        std::fs::write(&path, ca).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let servers = format!("nats://{}", listener.local_addr().unwrap());
+        let credentials = map! { "token" => "hunter2", "ca" => path.to_str().unwrap() };
+        let options = Bus::read(&servers.into(), &credentials.into()).unwrap().unwrap();
+        let _client = connect(&options, |_| {}).await.unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let info = "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"max_payload\":1048576,\"proto\":1}\r\n";
+        tokio::io::AsyncWriteExt::write_all(&mut stream, info.as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        // It ends here: the certificates of the file are none.
+        let _ = tokio::io::AsyncReadExt::read_buf(&mut stream, &mut said).await;
+        assert!(said.is_empty() || said[0] == 0x16, "{said:?}");
     }
 
     #[tokio::test]

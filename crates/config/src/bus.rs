@@ -116,6 +116,12 @@ impl Bus {
         Ok(Some(Bus { servers, login: parts.login()?, ca, cert }))
     }
 
+    /// Returns whether this master speaks to servers over TLS only, those that other servers name to it among them: where one server is
+    /// `tls://`, and with `ca` or `cert`.
+    pub fn requires_tls(&self) -> bool {
+        self.ca.is_some() || self.cert.is_some() || self.servers.iter().any(|server| server.tls)
+    }
+
     /// Returns the servers as a person reads them in a line.
     pub fn shown(&self) -> String {
         let all: Vec<String> = self.servers.iter().map(ToString::to_string).collect();
@@ -154,6 +160,10 @@ fn servers(bus: &Value) -> Result<Vec<BusServer>, WrongBus> {
                 all.push(server);
             }
         }
+    }
+    // Servers tell their clients of each other, so one without TLS would get the login that TLS protects elsewhere.
+    if all.iter().any(|server| server.tls) && !all.iter().all(|server| server.tls) {
+        return Err(wrong(BUS, "servers that are all 'tls://' or all 'nats://', not of both kinds"));
     }
     match all.len() {
         1..=MOST_SERVERS => Ok(all),
@@ -303,12 +313,15 @@ mod tests {
         assert_eq!(servers("nats://h1:4222,h2:4223"), "nats://h1:4222, nats://h2:4223");
         assert_eq!(servers("tls://h1, h2"), "tls://h1:4222, tls://h2:4222");
         assert_eq!(
-            servers(list!["h1", "tls://[fd00::1]:1", "fd00::2", "h1:4222"]),
-            "nats://h1:4222, tls://[fd00::1]:1, nats://[fd00::2]:4222"
+            servers(list!["h1", "nats://[fd00::1]:1", "fd00::2", "h1:4222"]),
+            "nats://h1:4222, nats://[fd00::1]:1, nats://[fd00::2]:4222"
         );
         assert_eq!(Bus::read(&Value::Null, &Value::Null), Ok(None));
         for none in [Value::from(""), list![], ",".into()] {
             assert!(wrong_servers(none).ends_with("it names none"));
+        }
+        for both in [list!["tls://h1", "h2"], list!["nats://h1", "tls://h2"], "tls://h1,nats://h2".into()] {
+            assert!(wrong_servers(both).ends_with("not of both kinds"));
         }
         assert!(wrong_servers("ws://h1").contains("'ws://' is not supported"));
         assert!(wrong_servers("nats://me:hunter2@h1").ends_with("they belong into 'cluster_bus_credentials'"));
@@ -355,5 +368,9 @@ mod tests {
         let bus = Bus::read(&"tls://n1".into(), &credentials.into()).unwrap().unwrap();
         assert_eq!(bus.ca, Some("/ca.pem".into()));
         assert_eq!(bus.cert, Some(("/c.pem".into(), "/k.pem".into())));
+        let required =
+            |servers: &str, login: Map| Bus::read(&servers.into(), &login.into()).unwrap().unwrap().requires_tls();
+        assert!(required("tls://n1", map! {}) && required("nats://n1", map! { "ca" => "/ca.pem" }));
+        assert!(!required("nats://n1", map! { "token" => "t" }));
     }
 }
