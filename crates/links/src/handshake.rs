@@ -13,7 +13,7 @@ use crate::host_port::split;
 use crate::hub::Hub;
 use crate::met::Met;
 use crate::tls;
-use peers::checks::{Facts, Refusal, judge, judge_time};
+use peers::checks::{Facts, Hosts, Refusal, judge, judge_time};
 use peers::failed::Failed;
 use peers::kind::{FORMAT, Frame, Hello, MOST_ADDRESSES, OLDEST_FORMAT};
 use peers::members::{Newcomer, Standing};
@@ -108,7 +108,7 @@ async fn same_key(hub: &Hub, met: &mut Met, local: IpAddr) -> Failed {
     };
     match exchanged.await {
         Ok(theirs) if theirs.boot == hub.boot => Failed::Myself,
-        Ok(theirs) => Failed::Refuse(Refusal::Copied { name: theirs.name, hosts: [local, met.address] }),
+        Ok(theirs) => Failed::Refuse(Refusal::Copied { name: theirs.name, hosts: Hosts::At([local, met.address]) }),
         Err(failed) => failed,
     }
 }
@@ -139,7 +139,7 @@ async fn introduce(hub: &Hub, met: &mut Met, peer: &Peer, theirs: Hello) -> Resu
         node: peer.node,
         standing,
         named: hub.members.named(&theirs.name),
-        copied: hub.twin(peer.node, theirs.boot).map(|other| [peer.address.ip(), other]),
+        copied: hub.twin(peer.node, theirs.boot).map(|other| Hosts::At([peer.address.ip(), other])),
     };
     judge(&theirs, &facts).map_err(Failed::Refuse)?;
     // TLS has proven the key of a member. What a stranger says of the time counts only after its proof.

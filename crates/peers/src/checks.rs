@@ -38,7 +38,7 @@ pub enum Refusal {
     },
     Copied {
         name: String,
-        hosts: [IpAddr; 2],
+        hosts: Hosts,
     },
     Proof {
         name: String,
@@ -55,6 +55,24 @@ pub enum Refusal {
         name: String,
         reason: String,
     },
+}
+
+/// Where two runs with one member key are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    /// At these addresses.
+    At([IpAddr; 2]),
+    /// Nobody on the bus has an address.
+    Unknown,
+}
+
+impl fmt::Display for Hosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hosts::At([one, two]) => write!(f, ": {} and {}", one.to_canonical(), two.to_canonical()),
+            Hosts::Unknown => Ok(()),
+        }
+    }
 }
 
 /// The word for clocks that are too far ahead.
@@ -126,10 +144,8 @@ impl fmt::Display for Refusal {
             ),
             Refusal::Copied { name, hosts } => write!(
                 f,
-                "two hosts have the member key of {name:?}: {} and {}. On the copied one stop the master, delete \
-                 'saltern/member.pem' in its pki_dir, give it an id of its own and start it again",
-                hosts[0].to_canonical(),
-                hosts[1].to_canonical()
+                "two hosts have the member key of {name:?}{hosts}. On the copied one stop the master, delete \
+                 'saltern/member.pem' in its pki_dir, give it an id of its own and start it again"
             ),
             Refusal::Proof { name } => write!(f, "the proof of {name:?} is wrong: cluster_secret or keys differ"),
             Refusal::NoProof { name, own_name } => write!(
@@ -173,7 +189,7 @@ pub struct Facts<'a> {
     /// The member that has the name of the peer.
     pub named: Option<Node>,
     /// The hosts of the peer and of another one that is linked with the same member key.
-    pub copied: Option<[IpAddr; 2]>,
+    pub copied: Option<Hosts>,
 }
 
 /// Decides about the time in a `hello`. `now` is the time by which this member goes, in milliseconds since 1970.
@@ -235,8 +251,10 @@ mod tests {
             words(&hello(), &named)
                 .ends_with("or run 'salt-run saltern.remove m2' on a member if the other one is gone for good")
         );
-        let copied = Facts { copied: Some([[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]), ..facts() };
+        let copied = Facts { copied: Some(Hosts::At([[10, 0, 0, 2].into(), [10, 0, 0, 3].into()])), ..facts() };
         assert!(words(&hello(), &copied).contains("member key of \"m2\": 10.0.0.2 and 10.0.0.3. On the copied one"));
+        let copied = Facts { copied: Some(Hosts::Unknown), ..facts() };
+        assert!(words(&hello(), &copied).contains("member key of \"m2\". On the copied one"));
         let own = Hello { name: "m1".into(), ..hello() };
         assert_eq!(words(&own, &facts()), "the name \"m1\" is in use by another member; set 'id'");
     }
@@ -250,7 +268,10 @@ mod tests {
             (Refusal::Clock { name: name(), days: 3_652 }, "clock is 3,652 days ahead"),
             (Refusal::Removed { name: name() }, "removed"),
             (Refusal::Name { name: name(), by_me: true }, "name in use"),
-            (Refusal::Copied { name: name(), hosts: [[10, 0, 0, 2].into(); 2] }, "two hosts have its member key"),
+            (
+                Refusal::Copied { name: name(), hosts: Hosts::At([[10, 0, 0, 2].into(); 2]) },
+                "two hosts have its member key",
+            ),
             (Refusal::Proof { name: name() }, "wrong secret"),
             (Refusal::NoProof { name: name(), own_name: name() }, "waiting to be accepted"),
             (Refusal::NotAccepted { name: name(), own_name: name() }, "this member is not accepted there"),

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod ahead;
+pub mod budget;
 pub mod changes;
 pub mod checks;
 pub mod credentials;

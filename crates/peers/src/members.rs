@@ -66,6 +66,11 @@ pub trait Members: Send + Sync {
     /// Returns what is decided about a node.
     fn standing(&self, node: Node) -> Standing;
 
+    /// Returns whether a node that is a member has this key. A node is only a part of a digest of it.
+    fn is_key_of(&self, node: Node, key: &[u8; MEMBER_KEY_LEN]) -> bool {
+        Node::of_key(key) == node
+    }
+
     /// Returns the member that has this name, if there is one.
     fn named(&self, name: &str) -> Option<Node>;
 

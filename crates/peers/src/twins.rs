@@ -12,21 +12,26 @@ use share::Node;
 /// The maximum number of boots of a member that are remembered.
 const MOST_BOOTS: usize = 16;
 
-/// The runs of members that were linked.
-#[derive(Default)]
-pub struct Twins(BTreeMap<Node, Runs>);
+/// The runs of members that were linked, and where: nothing is known of that over the bus, where `A` is `()`.
+pub struct Twins<A = IpAddr>(BTreeMap<Node, Runs<A>>);
 
-struct Runs {
+struct Runs<A> {
     boot: u64,
     /// Where the latest run is.
-    address: IpAddr,
+    address: A,
     /// The boots before it, the latest last.
     earlier: VecDeque<u64>,
 }
 
-impl Twins {
+impl<A> Default for Twins<A> {
+    fn default() -> Self {
+        Twins(BTreeMap::new())
+    }
+}
+
+impl<A: Copy> Twins<A> {
     /// Notes the run of a member with which it is linked now.
-    pub fn linked(&mut self, node: Node, boot: u64, address: IpAddr) {
+    pub fn linked(&mut self, node: Node, boot: u64, address: A) {
         let runs = self.0.entry(node).or_insert_with(|| Runs { boot, address, earlier: VecDeque::new() });
         if runs.boot != boot {
             runs.earlier.push_back(runs.boot);
@@ -38,7 +43,7 @@ impl Twins {
     }
 
     /// Returns where a member is linked that runs on another host at the same time: a later run has taken the place of this one.
-    pub fn other(&self, node: Node, boot: u64) -> Option<IpAddr> {
+    pub fn other(&self, node: Node, boot: u64) -> Option<A> {
         let runs = self.0.get(&node)?;
         (runs.boot != boot && runs.earlier.contains(&boot)).then_some(runs.address)
     }
@@ -58,7 +63,7 @@ mod tests {
     #[test]
     fn a_run_that_comes_back_after_a_later_one_is_a_twin_and_a_restart_is_none() {
         let (here, there) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
-        let mut twins = Twins::default();
+        let mut twins = Twins::<IpAddr>::default();
         twins.linked(NODE, 1, here);
         assert_eq!(twins.other(NODE, 1), None);
         assert_eq!(twins.other(NODE, 2), None, "it may have restarted");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use crypto::MEMBER_KEY_LEN;
 use peers::members::{Members, Newcomer, SelfReport, Standing};
 use share::member::{Member, Right, Rights};
 use share::message::Put;
@@ -252,6 +253,12 @@ impl Members for MemberBook {
             _ if known.new.contains_key(&node) => Standing::Member,
             _ => Standing::Stranger,
         }
+    }
+
+    fn is_key_of(&self, node: Node, key: &[u8; MEMBER_KEY_LEN]) -> bool {
+        let known = self.known();
+        let decided = known.members.get(&node).map(|(member, _)| member);
+        decided.or_else(|| known.new.get(&node)).is_some_and(|member| member.key == *key)
     }
 
     fn named(&self, name: &str) -> Option<Node> {
