@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::connect::{BusState, ConnectError, connect};
-use crate::hub::Hub;
+use crate::hub::{Hub, Leaving};
 use crate::options::Options;
 use crate::subject::Subjects;
 use crate::wire::{Event, Place, Sending, Wire};
@@ -71,7 +71,7 @@ impl Bus {
         let mut subscribers = Vec::new();
         for place in [Place::To(node, Lane::Talk), Place::To(node, Lane::Bulk), Place::Beat] {
             let subscribed = clients[place.lane() as usize].subscribe(subjects.at(place)).await;
-            subscribers.push(subscribed.map_err(|_| StartError::Client)?);
+            subscribers.push((place, subscribed.map_err(|_| StartError::Client)?));
         }
         let wire = Arc::new(Nats { clients, subjects, told_too_long: AtomicBool::new(false) });
         let (mut bus, reports) = Bus::over(rt.clone(), options, members, wire)?;
@@ -184,8 +184,8 @@ impl Reports {
 }
 
 /// Sends what belongs to no link.
-async fn leave(hub: Arc<Hub>, mut leaving: mpsc::Receiver<(Place, Bytes)>) {
-    while let Some((place, envelope)) = leaving.recv().await {
+async fn leave(hub: Arc<Hub>, mut leaving: Leaving) {
+    while let Some((place, envelope)) = leaving.next().await {
         hub.wire.publish(place, envelope).await;
     }
 }
@@ -200,8 +200,13 @@ async fn tick(hub: Arc<Hub>) {
 }
 
 /// Hands over what the clients report, until they end.
-async fn pump(hub: Arc<Hub>, subscribers: Vec<Subscriber>, mut states: mpsc::UnboundedReceiver<(Lane, BusState)>) {
-    let (mut messages, mut both) = (select_all(subscribers), Both::default());
+async fn pump(
+    hub: Arc<Hub>,
+    subscribers: Vec<(Place, Subscriber)>,
+    mut states: mpsc::UnboundedReceiver<(Lane, BusState)>,
+) {
+    let placed = |(place, subscriber): (Place, Subscriber)| subscriber.map(move |message| (place, message.payload));
+    let (mut messages, mut both) = (select_all(subscribers.into_iter().map(placed)), Both::default());
     loop {
         tokio::select! {
             biased;
@@ -214,7 +219,7 @@ async fn pump(hub: Arc<Hub>, subscribers: Vec<Subscriber>, mut states: mpsc::Unb
                 None => return,
             },
             message = messages.next() => match message {
-                Some(message) => hub.heard(Event::Envelope(message.payload)),
+                Some((place, envelope)) => hub.heard(Event::Envelope(place, envelope)),
                 None => return,
             },
         }

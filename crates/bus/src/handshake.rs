@@ -1,13 +1,13 @@
-//! From a beat to a proven member: greetings both ways, and proofs if the two do not know each other.
+//! From two greetings to a proven member: what each says of itself, and proofs if the two do not know each other.
 //!
-//! The lower node begins. Greetings are signed with the member keys; all after them is sealed for the two alone.
+//! Greetings are signed with the member keys (`greetings.rs`); all after them is sealed for the two alone.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 use crypto::MEMBER_KEY_LEN;
-use peers::checks::{Facts, Refusal, judge, judge_time};
+use peers::checks::{Facts, Hosts, Refusal, judge, judge_time};
 use peers::failed::{Failed, PATIENCE};
 use peers::kind::{FORMAT, Frame, Hello, How, LinkNumber, OLDEST_FORMAT};
 use peers::members::{Newcomer, Standing};
@@ -17,168 +17,31 @@ use share::{Lane, Node};
 use tokio::time::Instant;
 
 use crate::content::Content;
-use crate::envelope::{Envelope, Greeting, Sealed};
+use crate::envelope::{Greeting, Sealed};
 use crate::hub::{Hub, network};
-use crate::session::{Fresh, Session, greet, is_genuine};
-use crate::talk::{Begun, Stage, Talk};
+use crate::session::Session;
+use crate::talk::{Stage, Talk};
 use crate::wire::Place;
 use crate::writer;
 
 impl Hub {
-    /// A node says that it is there. Nothing proves it.
-    pub fn beat_heard(&self, from: Node, boot: u64) {
-        if from == self.node {
-            if boot != self.boot && self.guard().may_log("the own node", "copied", self.time().0) {
-                tracing::error!(
-                    "another master on the bus has the member key of this one. On the copied one stop the master, delete \
-                     'saltern/member.pem' in its pki_dir, give it an id of its own and start it again"
-                );
-            }
-            return;
-        }
-        // A link that is up stays until another one is proven: anybody can forge a beat.
-        if self.is_linked(from, boot) || self.node > from || self.members.standing(from) == Standing::Removed {
-            return;
-        }
-        self.begin(from);
-    }
-
-    /// Returns whether there is a link with this run of a node.
-    fn is_linked(&self, node: Node, boot: u64) -> bool {
-        self.state().links.get(&node).is_some_and(|link| link.boot == boot)
-    }
-
-    fn begin(&self, to: Node) {
-        let mut state = self.state();
-        let is_busy =
-            state.begun.contains_key(&to) || state.talks.values().any(|talk| talk.is_first && talk.node == to);
-        if state.stopped || is_busy || !state.tries.may_begin(to, self.time().0) || !self.enter(to) {
-            return;
-        }
-        let knows = self.members.standing(to) == Standing::Member;
-        let greeted = Fresh::generate().and_then(|fresh| {
-            let hello = Frame::Hello(self.own_hello(knows)).encode();
-            let first = greet(&self.options.key, to, &fresh, hello, None)?;
-            Ok((fresh, first))
-        });
-        match greeted {
-            Ok((fresh, first)) => {
-                self.say(Place::To(to, Lane::Talk), Envelope::Greeting(first.clone()).encode());
-                state.begun.insert(to, Begun { fresh, first, since: Instant::now() });
-            }
-            Err(error) => {
-                drop(state);
-                self.leave(to);
-                tracing::error!("no greeting to another master: {error}");
-            }
-        }
-    }
-
-    /// Somebody greets, or answers a greeting.
-    pub fn greeting(self: &Arc<Self>, greeting: Greeting) {
-        if greeting.to != self.node || greeting.from == self.node {
-            return;
-        }
-        match greeting.is_answer {
-            true => self.answered(greeting),
-            // Of two nodes the lower one begins.
-            false if greeting.from < self.node => self.greeted(greeting),
-            false => {}
-        }
-    }
-
-    fn greeted(self: &Arc<Self>, first: Greeting) {
-        let node = first.from;
-        let is_told = self.members.standing(node) != Standing::Removed || self.may_tell(node);
-        if self.state().stopped || !is_told || !self.enter(node) {
-            return;
-        }
-        if !self.is_genuine(&first) {
-            return self.leave(node);
-        }
-        let answered = Fresh::generate().and_then(|fresh| {
-            let hello = Frame::Hello(self.own_hello(self.knows(node, &first.key))).encode();
-            let answer = greet(&self.options.key, node, &fresh, hello, Some(&first))?;
-            let session = Session::new(&fresh, &first, &answer, false)?;
-            Ok((answer, session))
-        });
-        match answered {
-            Ok((answer, session)) => {
-                self.say(Place::To(node, Lane::Talk), Envelope::Greeting(answer).encode());
-                self.introduce(&first, session, false);
-            }
-            Err(error) => {
-                tracing::debug!("a greeting on the bus cannot be answered: {error}");
-                self.leave(node);
-            }
-        }
-    }
-
-    /// Returns whether a node has sent this greeting. After too many that are forged none is checked for a while: those of each member
-    /// are counted by themselves, and those of all strangers together, since a node costs nothing to make.
-    fn is_genuine(&self, first: &Greeting) -> bool {
-        let counted = match self.members.standing(first.from) {
-            Standing::Member => network(first.from).into(),
-            Standing::Stranger | Standing::Removed => network(Node([0; 8])).into(),
-        };
-        let now = self.time().0;
-        {
-            let mut guard = self.guard();
-            // It stands for no stranger, and takes no place of one.
-            guard.reserve(counted, now);
-            if !guard.enter(counted, now) {
-                return false;
-            }
-        }
-        let is_genuine = is_genuine(first, None);
-        let mut guard = self.guard();
-        guard.leave(counted);
-        if !is_genuine {
-            guard.failed(counted, now);
-        }
-        is_genuine
-    }
-
-    /// Returns whether a removed node is told again that it was removed.
-    fn may_tell(&self, node: Node) -> bool {
-        self.state().tries.may_begin(node, self.time().0)
-    }
-
-    fn answered(self: &Arc<Self>, answer: Greeting) {
-        let mut state = self.state();
-        let Some(begun) = state.begun.get(&answer.from) else { return };
-        // Whoever forges an answer must not end the conversation with the one who was greeted.
-        if !is_genuine(&answer, Some(&begun.first)) {
-            return;
-        }
-        let begun = state.begun.remove(&answer.from).expect("it was there");
-        drop(state);
-        match Session::new(&begun.fresh, &begun.first, &answer, true) {
-            Ok(session) => self.introduce(&answer, session, true),
-            Err(error) => {
-                self.leave(answer.from);
-                self.in_vain(answer.from, "", &Failed::Library(error));
-            }
-        }
-    }
-
     /// Decides about the `hello` of the peer, and begins to exchange proofs if the two do not know each other.
-    fn introduce(self: &Arc<Self>, greeting: &Greeting, session: Session, is_first: bool) {
+    pub fn introduce(self: &Arc<Self>, greeting: &Greeting, session: Session, is_first: bool) {
         let node = greeting.from;
         let theirs = match Frame::decode(&greeting.hello) {
             Ok(Some(Frame::Hello(theirs))) => theirs,
             other => {
-                self.leave(node);
+                self.end_in_vain(node);
                 let failed = other.map_or_else(Failed::from, |_| Failed::Unexpected("frame before hello"));
                 return self.in_vain(node, "", &failed);
             }
         };
-        let (key, since, stage) = (greeting.key, Instant::now(), Stage::Welcome);
-        let mut talk = Talk { node, key, session, is_first, theirs, stage, since };
+        let (key, point, since, stage) = (greeting.key, greeting.point, Instant::now(), Stage::Welcome);
+        let mut talk = Talk { node, key, point, session, is_first, theirs, stage, since };
         if is_first && self.is_linked(node, talk.theirs.boot) {
             // Somebody has forged a beat. A link that is up is not disturbed.
             self.send_frame(&mut talk, &Frame::Bye("there is a link already".to_owned()));
-            return self.leave(node);
+            return self.end_in_vain(node);
         }
         let next = self.judge(&talk).and_then(|()| self.first_stage(&talk));
         match next {
@@ -207,11 +70,15 @@ impl Hub {
         };
         judge(&talk.theirs, &facts).map_err(Failed::Refuse)?;
         // An answer is about the greeting of this member. A greeting may be an old one that somebody repeats.
-        if talk.is_first { self.judge_time(talk) } else { Ok(()) }
+        if talk.is_first { self.judge_present(talk) } else { Ok(()) }
     }
 
-    /// Decides about the time of a peer that speaks now.
-    fn judge_time(&self, talk: &Talk) -> Result<(), Failed> {
+    /// Decides about the run and the time of a peer that speaks now.
+    fn judge_present(&self, talk: &Talk) -> Result<(), Failed> {
+        if self.has_twin(talk.node, talk.theirs.boot) {
+            let name = talk.theirs.name.clone();
+            return Err(Failed::Refuse(Refusal::Copied { name, hosts: Hosts::Unknown }));
+        }
         // What a stranger says of the time counts only after its proof.
         if self.members.standing(talk.node) == Standing::Member {
             self.members.heard_time(talk.node, talk.theirs.now);
@@ -259,7 +126,7 @@ impl Hub {
             Err(error) => return self.refuse(talk, error.into()),
         };
         let speaks = !talk.is_first && matches!(frame, Frame::Proof { .. } | Frame::Welcome { .. });
-        if speaks && let Err(failed) = self.judge_time(&talk) {
+        if speaks && let Err(failed) = self.judge_present(&talk) {
             return self.refuse(talk, failed);
         }
         match (frame, talk.stage) {
@@ -271,16 +138,17 @@ impl Hub {
                     return self.refuse(talk, failed);
                 }
                 self.members.learn(talk.node, decisions);
-                if !talk.is_first {
-                    self.send_welcome(&mut talk);
-                }
                 self.leave(talk.node);
+                // The writer says it, so that no heartbeat arrives before it.
+                let first = (!talk.is_first).then(|| Content::Frame(self.welcome(talk.node)));
                 let info = PeerInfo { report: Some(report), ..talk.theirs.info() };
                 if let Some((link, notes)) = self.add((talk.node, talk.theirs.boot), talk.session, info) {
-                    writer::start(self, &link, notes);
+                    writer::start(self, &link, notes, first);
                 }
             }
-            (Frame::Bye(_), _) => self.leave(talk.node),
+            (Frame::Bye(_), _) => self.end_in_vain(talk.node),
+            // The `welcome` before it is lost: this member begins again.
+            (Frame::Ping { .. }, Stage::Welcome) => self.go_on(talk, Ok(())),
             _ => self.refuse(talk, Failed::Unexpected("frame")),
         }
     }
@@ -288,6 +156,7 @@ impl Hub {
     fn proof(self: &Arc<Self>, mut talk: Talk, (how, bytes): (How, &Bytes), wanted: How) {
         let (transcript, by_dialler) = (self.transcript(&talk), !talk.is_first);
         if how != wanted || !proof::is_right(&self.options.credentials, (how, bytes), &transcript, by_dialler) {
+            self.costs().wrong_proof(self.payer(talk.node), self.time().0);
             // An answer to a greeting of this member is its own choice.
             if !talk.is_first {
                 self.guard().wrong_proof(network(talk.node).into(), self.time().0);
@@ -323,8 +192,12 @@ impl Hub {
     }
 
     fn send_welcome(&self, talk: &mut Talk) {
-        let (decisions, report) = (self.members.decisions(), self.members.self_report(talk.node));
-        self.send_frame(talk, &Frame::Welcome { number: 0, decisions, report });
+        let welcome = self.welcome(talk.node);
+        self.send_frame(talk, &welcome);
+    }
+
+    fn welcome(&self, node: Node) -> Frame {
+        Frame::Welcome { number: 0, decisions: self.members.decisions(), report: self.members.self_report(node) }
     }
 
     fn send_frame(&self, talk: &mut Talk, frame: &Frame) {
@@ -353,7 +226,7 @@ impl Hub {
             let frame = Frame::Refused { reason: refusal.to_string(), word: refusal.word().to_owned() };
             self.send_frame(&mut talk, &frame);
         }
-        self.leave(talk.node);
+        self.end_in_vain(talk.node);
         self.note(&talk, &failed);
     }
 
@@ -378,15 +251,15 @@ impl Hub {
         let late: Vec<Talk> =
             state.talks.extract_if(.., |_, talk| talk.since.elapsed() >= PATIENCE).map(|(_, talk)| talk).collect();
         drop(state);
-        begun.into_iter().for_each(|node| self.leave(node));
+        begun.into_iter().for_each(|node| self.end_in_vain(node));
         for talk in late {
-            self.leave(talk.node);
+            self.end_in_vain(talk.node);
             self.note(&talk, &Failed::Slow);
         }
     }
 
     /// Returns whether this member believes the peer without a proof.
-    fn knows(&self, node: Node, key: &[u8; MEMBER_KEY_LEN]) -> bool {
+    pub fn knows(&self, node: Node, key: &[u8; MEMBER_KEY_LEN]) -> bool {
         match self.members.standing(node) {
             Standing::Member => true,
             Standing::Stranger => self.options.credentials.pins(key),

@@ -16,12 +16,14 @@ use peers::proof::{Fingers, fingers};
 use peers::queue::{LaneQueue, Pushed};
 use peers::roster::Roster;
 use peers::status::{LinkStatus, PeerInfo, WaitingMember};
+use peers::twins::Twins;
 use rt::Rt;
 use share::{Lane, Node, SendResult, To};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::content::Content;
+use crate::costs::Costs;
 use crate::envelope::{Envelope, SESSION_LEN};
 use crate::link::{Link, NOTES};
 use crate::options::Options;
@@ -33,6 +35,23 @@ use crate::wire::{Place, Wire};
 /// Envelopes of handshakes that wait to be sent. What does not fit is lost, as the bus may lose it, too.
 pub(crate) const OUT: usize = 256;
 
+/// Envelopes that wait to be sent and belong to no link.
+pub(crate) struct Leaving {
+    to_members: mpsc::Receiver<(Place, Bytes)>,
+    to_strangers: mpsc::Receiver<(Place, Bytes)>,
+}
+
+impl Leaving {
+    /// Waits for the next one: those for members go first. `None` when the member is gone.
+    pub async fn next(&mut self) -> Option<(Place, Bytes)> {
+        tokio::select! {
+            biased;
+            next = self.to_members.recv() => next,
+            next = self.to_strangers.recv() => next,
+        }
+    }
+}
+
 /// A member on the bus.
 pub(crate) struct Hub {
     pub rt: Rt,
@@ -43,10 +62,13 @@ pub(crate) struct Hub {
     pub fingers: Fingers,
     pub inbox: Inbox,
     pub wire: Arc<dyn Wire>,
+    /// For members, and beats.
     out: mpsc::Sender<(Place, Bytes)>,
+    out_to_strangers: mpsc::Sender<(Place, Bytes)>,
     started: Instant,
     state: Mutex<State>,
     guard: Mutex<Guard>,
+    costs: Mutex<Costs>,
     /// Changes with each link that comes or goes.
     changed: Changes,
     /// Nodes that tests keep this member from hearing.
@@ -64,6 +86,7 @@ pub(crate) struct State {
     /// Those who know each other's greeting, and are no link yet.
     pub talks: BTreeMap<[u8; SESSION_LEN], Talk>,
     pub tries: Tries,
+    twins: Twins<()>,
     connected: Option<bool>,
     /// The loss of the servers was told.
     told: bool,
@@ -72,18 +95,14 @@ pub(crate) struct State {
 
 impl Hub {
     /// Creates the member, and what takes its handshakes to the wire.
-    pub fn new(
-        rt: Rt,
-        options: Options,
-        members: Arc<dyn Members>,
-        wire: Arc<dyn Wire>,
-    ) -> (Hub, mpsc::Receiver<(Place, Bytes)>) {
+    pub fn new(rt: Rt, options: Options, members: Arc<dyn Members>, wire: Arc<dyn Wire>) -> (Hub, Leaving) {
         let node = Node::of_key(&options.key.public());
         // Numbers of the format have 63 bits.
         let boot = u64::from_le_bytes(rt.bytes()) >> 1;
         let fingers = fingers(&options.credentials);
-        let (out, leaving) = mpsc::channel(OUT);
-        let (state, guard, changed, inbox) = (Mutex::default(), Mutex::default(), Changes::default(), Inbox::default());
+        let ((out, to_members), (out_to_strangers, to_strangers)) = (mpsc::channel(OUT), mpsc::channel(OUT));
+        let (state, guard, costs) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (changed, inbox) = (Changes::default(), Inbox::default());
         let started = Instant::now();
         let hub = Hub {
             rt,
@@ -95,14 +114,16 @@ impl Hub {
             inbox,
             wire,
             out,
+            out_to_strangers,
             started,
             state,
             guard,
+            costs,
             changed,
             #[cfg(test)]
             deaf: Mutex::default(),
         };
-        (hub, leaving)
+        (hub, Leaving { to_members, to_strangers })
     }
 
     /// Keeps this member from hearing a node, or lets it hear it again.
@@ -131,6 +152,10 @@ impl Hub {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn costs(&self) -> MutexGuard<'_, Costs> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the time of both clocks: the one that never jumps, and the wall clock.
     pub fn time(&self) -> (std::time::Instant, SystemTime) {
         (Instant::now().into_std(), self.rt.now())
@@ -141,9 +166,11 @@ impl Hub {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// Sends what belongs to no link. What does not fit into the queue is lost.
+    /// Sends what belongs to no link. What does not fit into the queue is lost. Nothing for members waits behind what is for strangers.
     pub fn say(&self, place: Place, envelope: Bytes) {
-        if self.out.try_send((place, envelope)).is_err() {
+        let is_stranger = matches!(place, Place::To(node, _) if self.members.standing(node) != Standing::Member);
+        let out = if is_stranger { &self.out_to_strangers } else { &self.out };
+        if out.try_send((place, envelope)).is_err() {
             tracing::debug!("too many greetings wait to be sent: one is lost");
         }
     }
@@ -219,6 +246,7 @@ impl Hub {
         let link = Arc::new(Link::new((state.next, node, boot), session, self.options.queue, notes));
         state.links.insert(node, link.clone());
         state.tries.forget(node);
+        state.twins.linked(node, boot, ());
         let time = self.time().1;
         state.roster.introduced(node, info, time);
         state.roster.up(node, time);
@@ -226,6 +254,12 @@ impl Hub {
         drop(state);
         self.changed.note();
         Some((link, noted))
+    }
+
+    /// Returns whether a member is linked with a later run than this one: another host has its key.
+    pub fn has_twin(&self, node: Node, boot: u64) -> bool {
+        let state = self.state();
+        state.links.contains_key(&node) && state.twins.other(node, boot).is_some()
     }
 
     /// Returns whether a link is up.
@@ -262,7 +296,10 @@ impl Hub {
         let links: Vec<Arc<Link>> = self.state().links.values().cloned().collect();
         for link in links.iter().filter(|link| self.members.standing(link.node) == Standing::Removed) {
             self.close_saying(link, "it was removed from the set");
-            self.state().roster.forget(link.node);
+            self.costs().forget(link.node);
+            let mut state = self.state();
+            state.roster.forget(link.node);
+            state.twins.forget(link.node);
         }
         self.state().tries.clear();
     }

@@ -2,7 +2,7 @@
 //! else.
 //!
 //! Servers see everything, so members seal what they say end to end (`session.rs`). Each member says with a beat that it is there;
-//! of two that are not linked the lower node greets the other one (`handshake.rs`). A link is a session of two runs of two members:
+//! of two that are not linked the lower node greets the other one (`greetings.rs`, `handshake.rs`). A link is a session of two runs of two members:
 //! it ends with the connection to the servers, when either is silent, and when either begins anew. A server keeps nothing for
 //! whoever reads slowly, so members tell each other how far they have read (`link.rs`).
 //!
@@ -15,9 +15,11 @@
 mod bus;
 mod connect;
 mod content;
+mod costs;
 mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;
+mod greetings;
 mod handshake;
 mod hub;
 mod link;

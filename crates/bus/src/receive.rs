@@ -13,15 +13,24 @@ use crate::content::Content;
 use crate::envelope::{Envelope, Sealed};
 use crate::hub::Hub;
 use crate::link::{Link, MISSING};
-use crate::wire::Event;
+use crate::wire::{Event, Place};
 
 /// Messages below this length are copied out of the buffer that they were read into.
 const SMALL: usize = 64 * 1024;
 
+/// Returns whether members send this to such a place.
+fn belongs(envelope: &Envelope, place: Place) -> bool {
+    match (envelope, place) {
+        (Envelope::Beat { .. }, Place::Beat) | (Envelope::Greeting(_), Place::To(_, Lane::Talk)) => true,
+        (Envelope::Sealed(sealed), Place::To(_, lane)) => sealed.lane == lane,
+        _ => false,
+    }
+}
+
 impl Hub {
     pub fn heard(self: &Arc<Self>, event: Event) {
         match event {
-            Event::Envelope(bytes) => self.envelope(&bytes),
+            Event::Envelope(place, bytes) => self.envelope(place, &bytes),
             Event::State(BusState::Connected) => self.connected(),
             Event::State(BusState::Disconnected) => self.disconnected("the connection is lost"),
             Event::State(BusState::Slow) => self.overflowed(),
@@ -37,10 +46,11 @@ impl Hub {
         }
     }
 
-    fn envelope(self: &Arc<Self>, bytes: &Bytes) {
+    fn envelope(self: &Arc<Self>, place: Place, bytes: &Bytes) {
         match Envelope::decode(bytes) {
             #[cfg(test)]
             Ok(Some(envelope)) if self.is_deaf(&envelope) => {}
+            Ok(Some(envelope)) if !belongs(&envelope, place) => {}
             Ok(Some(Envelope::Beat { from, boot })) => self.beat_heard(from, boot),
             Ok(Some(Envelope::Greeting(greeting))) => self.greeting(greeting),
             Ok(Some(Envelope::Sealed(sealed))) => self.sealed(&sealed),

@@ -5,13 +5,15 @@ use peers::kind::{Hello, How};
 use share::Node;
 use tokio::time::Instant;
 
-use crate::envelope::Greeting;
+use crate::envelope::{Greeting, POINT_LEN};
 use crate::session::{Fresh, Session};
 
 /// A greeting that waits for an answer.
 pub(crate) struct Begun {
     pub fresh: Fresh,
     pub first: Greeting,
+    /// Answers that were forged.
+    pub wrong: u32,
     pub since: Instant,
 }
 
@@ -19,6 +21,8 @@ pub(crate) struct Begun {
 pub(crate) struct Talk {
     pub node: Node,
     pub key: [u8; MEMBER_KEY_LEN],
+    /// The key of its greeting, which no other greeting has.
+    pub point: [u8; POINT_LEN],
     pub session: Session,
     /// This member began.
     pub is_first: bool,

@@ -40,6 +40,7 @@ pub(crate) trait Wire: Send + Sync {
 /// What a wire reports.
 #[derive(Debug)]
 pub(crate) enum Event {
-    Envelope(Bytes),
+    /// What arrived there.
+    Envelope(Place, Bytes),
     State(BusState),
 }

@@ -20,13 +20,13 @@ use crate::wire::Place;
 /// What is sealed before others have their turn.
 const BATCH: usize = 64 * 1024;
 
-/// Begins to write both lanes of a link.
-pub(crate) fn start(hub: &Arc<Hub>, link: &Arc<Link>, notes: mpsc::Receiver<Content>) {
-    let mut notes = Some(notes);
+/// Begins to write both lanes of a link. `first` is sent before all else.
+pub(crate) fn start(hub: &Arc<Hub>, link: &Arc<Link>, notes: mpsc::Receiver<Content>, first: Option<Content>) {
+    let (mut notes, mut first) = (Some(notes), first);
     for lane in [Lane::Talk, Lane::Bulk] {
-        let (hub, link, notes) = (hub.clone(), link.clone(), notes.take());
+        let (hub, link, notes, first) = (hub.clone(), link.clone(), notes.take(), first.take());
         let writer = Writer { hub: hub.clone(), link: link.clone(), lane, notes, pings: 0, waiting: VecDeque::new() };
-        let task = hub.rt.spawn(writer.run()).abort_handle();
+        let task = hub.rt.spawn(writer.run(first)).abort_handle();
         link.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
     }
     if !hub.is_up(link) {
@@ -46,7 +46,10 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self) {
+    async fn run(mut self, first: Option<Content>) {
+        if let Some(first) = first {
+            self.send(first).await;
+        }
         let mut beat = tokio::time::interval(self.hub.options.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

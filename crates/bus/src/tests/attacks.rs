@@ -16,14 +16,14 @@ use crate::options::Options;
 use crate::session::{Fresh, Session, greet};
 use crate::wire::Place;
 
-async fn linked(net: &Net) -> (Member, Member) {
+pub async fn linked(net: &Net) -> (Member, Member) {
     let (mut one, mut two) = (net.start(options(1), acquainted(&[2])), net.start(options(2), acquainted(&[1])));
     assert_eq!(one.next().await, Some(Incoming::Up(node(2))));
     assert_eq!(two.next().await, Some(Incoming::Up(node(1))));
     (one, two)
 }
 
-async fn pause() {
+pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
@@ -84,30 +84,36 @@ async fn what_is_lost_does_not_count_as_under_way_for_ever() {
 }
 
 /// A stranger that speaks as members do.
-struct Stranger {
+pub struct Stranger {
     key: MemberKey,
-    fresh: Fresh,
+    pub fresh: Fresh,
 }
 
 impl Stranger {
-    fn new(key: MemberKey) -> Stranger {
+    pub fn new(key: MemberKey) -> Stranger {
         Stranger { key, fresh: Fresh::generate().unwrap() }
     }
 
-    fn greeting(&self, member: &Member) -> Result<Greeting, ErrorStack> {
+    pub fn greeting(&self, member: &Member) -> Result<Greeting, ErrorStack> {
+        let cluster_id = member.bus.hub().options.cluster_id.clone();
+        self.greeting_of(member, &cluster_id)
+    }
+
+    /// Greets as a node of another set.
+    pub fn greeting_of(&self, member: &Member, cluster_id: &str) -> Result<Greeting, ErrorStack> {
         let mut hello = member.bus.hub().own_hello(false);
-        hello.name = "stranger".into();
+        (hello.name, hello.cluster_id) = ("stranger".into(), cluster_id.into());
         greet(&self.key, member.bus.node(), &self.fresh, Frame::Hello(hello).encode(), None)
     }
 }
 
 /// Keys of strangers whose node is lower than that of a member, so that they greet it.
-fn lower_than(node: Node) -> impl Iterator<Item = MemberKey> {
+pub fn lower_than(node: Node) -> impl Iterator<Item = MemberKey> {
     let keys = std::iter::repeat_with(|| MemberKey::generate().unwrap());
     keys.filter(move |key| Node::of_key(&key.public()) < node)
 }
 
-fn answers(net: &Net) -> Vec<Greeting> {
+pub fn answers(net: &Net) -> Vec<Greeting> {
     let seen = net.seen().into_iter().filter_map(|(_, envelope)| match Envelope::decode(&envelope) {
         Ok(Some(Envelope::Greeting(greeting))) if greeting.is_answer => Some(greeting),
         _ => None,

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod conformance;
+mod floods;
 mod joining;
 mod login;
 mod net;

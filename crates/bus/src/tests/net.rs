@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crypto::MemberKey;
+use crypto::{MEMBER_KEY_LEN, MemberKey};
 use peers::credentials::{Credentials, Secret};
 use peers::members::{Members, Newcomer, Standing};
 use rt::Rt;
@@ -27,6 +27,8 @@ pub struct Known {
     pub waited: Mutex<Vec<String>>,
     /// The times that were told.
     pub times: Mutex<Vec<u64>>,
+    /// Members whose key is another one than a greeting has, although the node is the same.
+    pub other_keys: Mutex<BTreeSet<Node>>,
     /// How far the wall clock of this member is behind.
     pub behind: Mutex<u64>,
 }
@@ -44,6 +46,10 @@ impl Known {
 impl Members for Known {
     fn standing(&self, node: Node) -> Standing {
         self.members.lock().unwrap().get(&node).map_or(Standing::Stranger, |known| known.1)
+    }
+
+    fn is_key_of(&self, node: Node, _key: &[u8; MEMBER_KEY_LEN]) -> bool {
+        !self.other_keys.lock().unwrap().contains(&node)
     }
 
     fn named(&self, name: &str) -> Option<Node> {
@@ -168,7 +174,7 @@ impl Net {
             let is_cut = from.is_some_and(|from| state.cuts.contains(&(from, *node)));
             if is_meant && !is_cut && !state.is_down {
                 // A member that was dropped hears nothing.
-                let _ = member.send(Event::Envelope(envelope.clone()));
+                let _ = member.send(Event::Envelope(place, envelope.clone()));
             }
         }
     }
