@@ -19,6 +19,8 @@ pub struct Opened {
     pub replicas: usize,
     /// Nothing was ever stored in it: it is new, or was made again. Leases that an earlier one granted may still be held.
     pub unused: bool,
+    /// The sequence of the last entry of any name; 0 if there was none.
+    pub last: u64,
 }
 
 /// Why a store cannot be used.

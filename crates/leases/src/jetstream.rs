@@ -79,7 +79,8 @@ impl Bucket for JetStreamBucket {
                     self.name
                 )));
             }
-            Ok(Opened { replicas: info.config.num_replicas, unused: info.state.last_sequence == 0 })
+            let last = info.state.last_sequence;
+            Ok(Opened { replicas: info.config.num_replicas, unused: last == 0, last })
         }
         .boxed()
     }

@@ -190,6 +190,13 @@ impl Lease {
         }
     }
 
+    /// Forgets what it knows of the store, which was made again or comes from a backup. Nothing is held any more.
+    pub fn store_is_new(&mut self, now: u64) {
+        (self.own, self.waste, self.holder, self.doubt) = (None, None, None, false);
+        self.sent.clear();
+        self.due = now;
+    }
+
     /// Returns whether this process wants the lease.
     pub fn is_wanted(&self) -> bool {
         self.wanted

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::bucket::{Bucket, BucketError, OpenError};
+use crate::bucket::{Bucket, BucketError, OpenError, Opened, Stored};
 use crate::lease::{Answer, Holder, Lease, LeaseTimes, Request};
 use crate::token::Who;
 
@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub enum Health {
     /// It was not opened yet.
     Opening,
-    /// It is new, and is not used before every lease has expired that an earlier one may have granted.
+    /// It is new or comes from a backup, and is not used before every lease has expired that an earlier one may have granted.
     New,
     /// It answers; this many servers keep a copy.
     Sound(usize),
@@ -82,6 +82,10 @@ struct State {
     told_health: Health,
     unanswered: u32,
     replicas: usize,
+    /// The highest sequence that was seen.
+    highest: u64,
+    /// An answer had a sequence that was there before: the store was made again or comes from a backup.
+    went_back: bool,
     /// The number of the next wish.
     wish: u64,
     seed: u64,
@@ -98,6 +102,8 @@ impl Leases {
             told_health: Health::Opening,
             unanswered: 0,
             replicas: 0,
+            highest: 0,
+            went_back: false,
             wish: 0,
             seed,
         };
@@ -186,7 +192,7 @@ impl Leases {
         loop {
             match bucket.open().await {
                 Ok(opened) => {
-                    if opened.unused {
+                    if self.is_new(&opened) {
                         self.set_health(Health::New);
                         sleep(Duration::from_millis(self.0.times.lease())).await;
                     }
@@ -198,6 +204,18 @@ impl Leases {
             }
             self.wait_to_open().await;
         }
+    }
+
+    /// Returns whether the store may have forgotten what it granted. Then nothing is held any more.
+    fn is_new(&self, opened: &Opened) -> bool {
+        let now = self.now();
+        let mut state = self.lock();
+        let is_new = opened.unused || state.went_back || opened.last < state.highest;
+        if is_new {
+            state.leases.values_mut().for_each(|lease| lease.store_is_new(now));
+        }
+        (state.went_back, state.highest) = (false, opened.last);
+        is_new
     }
 
     /// Waits before the store is opened again, and tells what is lost meanwhile.
@@ -221,7 +239,7 @@ impl Leases {
             }
             let due = self.next_due(asked.len());
             tokio::select! {
-                Some((name, answer)) = asked.next(), if !asked.is_empty() => is_gone |= self.take(&name, answer),
+                Some(answered) = asked.next(), if !asked.is_empty() => is_gone |= self.take(answered),
                 () = sleep_until(due), if !is_gone => {}
                 () = self.0.wake.notified(), if !is_gone => {}
             }
@@ -230,8 +248,9 @@ impl Leases {
         }
     }
 
-    fn ask<'a>(&self, bucket: &'a dyn Bucket, asked: &mut FuturesUnordered<BoxFuture<'a, (Box<str>, Answer)>>) {
+    fn ask<'a>(&self, bucket: &'a dyn Bucket, asked: &mut FuturesUnordered<BoxFuture<'a, Answered>>) {
         let mut state = self.lock();
+        let highest = state.highest;
         state.leases.retain(|_, lease| !lease.is_idle());
         for (name, lease) in &mut state.leases {
             if asked.len() >= MOST_ASKED {
@@ -239,13 +258,13 @@ impl Leases {
             }
             // Read anew for each: what is counted from it must not begin late, and may begin early.
             if let Some(request) = lease.next(self.now()) {
-                asked.push(Box::pin(carry_out(bucket, name.clone(), request)));
+                asked.push(Box::pin(carry_out(bucket, name.clone(), highest, request)));
             }
         }
     }
 
     /// Takes an answer. Returns whether the store is gone.
-    fn take(&self, name: &str, answer: Answer) -> bool {
+    fn take(&self, Answered { name, highest, answer }: Answered) -> bool {
         let error = match &answer {
             Answer::Published(Err(error)) | Answer::Last(Err(error)) | Answer::Deleted(Err(error)) => {
                 Some(error.clone())
@@ -254,8 +273,21 @@ impl Leases {
         };
         let now = self.now();
         let mut state = self.lock();
-        if let Some(lease) = state.leases.get_mut(name) {
+        match &answer {
+            // Answers overtake each other, so it must be above what was seen when it was asked for.
+            Answer::Published(Ok(sequence)) if *sequence <= highest => state.went_back = true,
+            Answer::Published(Ok(sequence)) | Answer::Last(Ok(Some(Stored { sequence, .. }))) => {
+                state.highest = state.highest.max(*sequence);
+            }
+            _ => {}
+        }
+        if let Some(lease) = state.leases.get_mut(&name) {
             lease.answer(answer, now);
+        }
+        if state.went_back {
+            state.leases.values_mut().for_each(|lease| lease.store_is_new(now));
+            state.health = Health::New;
+            return true;
         }
         state.unanswered = if matches!(error, Some(BucketError::NoAnswer(_))) { state.unanswered + 1 } else { 0 };
         match error {
@@ -326,13 +358,21 @@ impl Leases {
     }
 }
 
-async fn carry_out(bucket: &dyn Bucket, name: Box<str>, request: Request) -> (Box<str>, Answer) {
+/// What came of a request for a lease.
+struct Answered {
+    name: Box<str>,
+    /// The highest sequence that was seen when it was sent.
+    highest: u64,
+    answer: Answer,
+}
+
+async fn carry_out(bucket: &dyn Bucket, name: Box<str>, highest: u64, request: Request) -> Answered {
     let answer = match request {
         Request::Publish { expected, value } => Answer::Published(bucket.publish(&name, expected, value).await),
         Request::Last => Answer::Last(bucket.last(&name).await),
         Request::Delete { sequence } => Answer::Deleted(bucket.delete(sequence).await),
     };
-    (name, answer)
+    Answered { name, highest, answer }
 }
 
 #[cfg(test)]

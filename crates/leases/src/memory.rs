@@ -140,6 +140,17 @@ impl MemoryBucket {
         self.lock().faults = faults;
     }
 
+    /// Puts what an earlier copy of the store said in place of what it says: a backup.
+    pub fn restore(&self, backup: &MemoryBucket) {
+        let mut store = MemoryStore::new(0);
+        {
+            let backup = &backup.lock().store;
+            (store.max_age, store.sequence) = (backup.max_age, backup.sequence);
+            store.entries.clone_from(&backup.entries);
+        }
+        self.lock().store = store;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -209,7 +220,10 @@ impl Bucket for MemoryBucket {
     fn open(&self) -> BoxFuture<'_, Result<Opened, OpenError>> {
         async {
             match self.travel().await {
-                (true, true) => Ok(Opened { replicas: 1, unused: self.lock().store.sequence == 0 }),
+                (true, true) => {
+                    let last = self.lock().store.sequence;
+                    Ok(Opened { replicas: 1, unused: last == 0, last })
+                }
                 _ => Err(OpenError::NoAnswer("the servers do not answer".to_owned())),
             }
         }

@@ -111,3 +111,41 @@ async fn many_leases_with_lost_answers_have_one_holder_each() {
     }
     assert!(held > 600 * 200 / 2, "{held}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_from_a_backup_takes_all_leases_away_and_grants_none_for_a_lease_time() {
+    let bucket = MemoryBucket::new(T, 1);
+    let one = process(1, &bucket);
+    one.leases.want("a");
+    taken(&one.leases).await;
+    let backup = MemoryBucket::new(T, 1);
+    backup.restore(&bucket);
+    // More is stored than the backup has.
+    for name in ["b", "c", "d"] {
+        one.leases.want(name);
+        taken(&one.leases).await;
+    }
+    bucket.restore(&backup);
+    // The next one that asks has not seen the store before, and would be granted what is held.
+    one.leases.want("e");
+    health(&one.leases, |health| *health == Health::New).await;
+    let began = Instant::now();
+    assert!(["a", "b", "c", "d", "e"].iter().all(|name| one.leases.held(name).is_none()));
+    taken(&one.leases).await;
+    assert!(began.elapsed() >= T, "others may still hold what it has forgotten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_overtake_each_other_are_no_backup() {
+    let bucket = MemoryBucket::new(T, 5);
+    bucket.set_faults(Faults { delay: Duration::from_millis(200), ..Faults::default() });
+    let all: Vec<Process> = (1..4).map(|place| process(place, &bucket)).collect();
+    for process in &all {
+        health(&process.leases, |health| matches!(health, Health::Sound(_))).await;
+        (0..50).for_each(|number| process.leases.want(&format!("duty {number}")));
+    }
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(all.iter().all(|process| process.leases.health() != Health::New));
+    }
+}
