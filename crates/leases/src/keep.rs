@@ -24,8 +24,11 @@ const MOST_BYTES: i64 = 1 << 30;
 /// The maximum length of a value in bytes. Servers take 1 MiB by default, with everything around it.
 pub const LONGEST: usize = 512 * 1024;
 
-/// How many messages are asked for at once.
-const BATCH: usize = 500;
+/// How many bytes of a message the server counts beside the value: the headers.
+const HEADERS: i32 = 1_024;
+
+/// How many messages are asked for at once: the longest of them take 16 MiB.
+const BATCH: usize = 32;
 
 /// For how long nothing may arrive before the consumer is made again: consumers live on one server.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -66,6 +69,7 @@ impl Keep {
             retention: RetentionPolicy::Limits,
             max_messages_per_subject: 1,
             max_bytes: MOST_BYTES,
+            max_message_size: LONGEST as i32 + HEADERS,
             discard: DiscardPolicy::New,
             deny_delete: true,
             allow_direct: false,
