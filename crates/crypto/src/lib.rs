@@ -15,6 +15,7 @@ mod password_hash;
 mod pem;
 mod rsa;
 mod secret;
+mod stretch;
 mod x931;
 
 pub use bulk::{BULK_FIELD, BULK_NAME, is_bulk};
@@ -27,6 +28,7 @@ pub use password_hash::{CRYPT_LETTERS, ShaCrypt};
 pub use pem::{clean_key, fingerprint, is_pem_block, pem_finger};
 pub use rsa::{Encryption, PrivateKey, PublicKey, RsaError, Signature, UnsupportedAlgorithm};
 pub use secret::{InvalidKeyString, KEY_STRING_LEN, KeyString, random};
+pub use stretch::stretched;
 
 #[cfg(test)]
 mod testing;
