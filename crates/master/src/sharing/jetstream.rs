@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::Cluster;
+use crypto::MemberKey;
 use leases::{JetStreamBucket, Keep};
 use rt::Rt;
 use tokio::sync::mpsc::Sender;
@@ -11,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::granted::{Found, Taking};
-use super::kept::{KeepCode, Keeping, Unkept};
+use super::kept::{KeepProof, Keeping, Unkept};
 use super::settings::Settings;
 use super::worker::{Work, Worker};
 use crate::Error;
@@ -22,7 +23,8 @@ pub struct JetStream {
     /// The name of the set, as in subjects.
     set: String,
     found: Found,
-    code: Option<KeepCode>,
+    /// What is kept is sealed with this and with the member key.
+    seal: Option<(KeepProof, MemberKey)>,
     unkept: Arc<Unkept>,
 }
 
@@ -31,18 +33,23 @@ impl JetStream {
     ///
     /// # Errors
     /// When the options cannot be used. That no server answers is no error.
-    pub async fn connect(cluster: &Cluster, settings: &Settings, records: &Path) -> Result<Option<JetStream>, Error> {
+    pub async fn connect(
+        cluster: &Cluster,
+        settings: &Settings,
+        key: &MemberKey,
+        records: &Path,
+    ) -> Result<Option<JetStream>, Error> {
         let Some(options) = &cluster.bus else { return Ok(None) };
         let connected = bus::connect(options, |_| {}).await;
         let client = connected.map_err(|error| Error::NotSharing(crate::chain(&error)))?;
         let set = bus::encoded(&cluster.id);
-        let code = KeepCode::new(settings.credentials(), &set);
-        Ok(Some(JetStream { client, set, found: Found::beside(records), code, unkept: Arc::default() }))
+        let seal = KeepProof::new(settings.credentials()).map(|proof| (proof, key.clone()));
+        Ok(Some(JetStream { client, set, found: Found::beside(records), seal, unkept: Arc::default() }))
     }
 
     /// Has the worker note what is to be kept, before it decides anything.
     pub fn prepare(&self, owner: &mut Worker) {
-        if self.code.is_some() {
+        if self.seal.is_some() {
             owner.keep(self.unkept.clone());
         }
     }
@@ -55,10 +62,10 @@ impl JetStream {
         rt: &Rt,
         stop: &CancellationToken,
     ) -> Option<JoinHandle<()>> {
-        if let Some(code) = self.code {
-            let keep = Keep::new(self.client.clone(), &self.set);
-            let keeping = Keeping { keep, code, unkept: self.unkept, worker: worker.clone() };
-            rt.spawn(keeping.run(stop.clone()));
+        if let Some((proof, key)) = self.seal {
+            let (keep, set) = (Keep::new(self.client.clone(), &self.set), self.set.clone());
+            let keeping = Keeping { keep, proof, set, key, unkept: self.unkept, worker: worker.clone() };
+            rt.spawn(keeping.run(rt.clone(), stop.clone()));
         }
         let leases = owner.once.leases.granted.as_ref()?.leases.clone();
         let bucket = JetStreamBucket::new(self.client, &self.set, owner.settings.cluster_lease_time());

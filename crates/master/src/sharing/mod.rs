@@ -146,7 +146,7 @@ pub async fn start(
     let opened = rt.blocking(move || open(&cachedir, node));
     let opened = opened.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;
     let (records, unwritten, arriving, arrived) = opened?;
-    let jetstream = JetStream::connect(cluster, &settings, records.path()).await?;
+    let jetstream = JetStream::connect(cluster, &settings, &key, records.path()).await?;
     let (last, unwritten, arriving) = (records.last_time(), Arc::new(unwritten), Arc::new(arriving));
     let records = Tracked::new(records, unwritten.clone(), arriving.clone());
     let caches = Caches::new(arriving, arrived.into_iter().collect(), left_over);

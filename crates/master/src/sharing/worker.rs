@@ -407,6 +407,7 @@ impl Worker {
         let before = self.members.all();
         self.members.renew(&self.model);
         let now = self.members.all();
+        self.note_unkept_members(&before, &now);
         // At a start all are known from before.
         let was_started = !before.is_empty();
         for (node, (member, state)) in &now {

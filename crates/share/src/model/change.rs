@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::members::described;
 use super::staged::Origin;
-use super::{Action, Model, Moment};
+use super::{Action, KeptRecord, Model, Moment};
 use crate::files::{self, FileVerdict, judge};
 use crate::member::{self, Member};
 use crate::records::Records;
@@ -56,8 +56,8 @@ pub enum Change {
         /// The decisions.
         decisions: Vec<Record>,
     },
-    /// Decisions that were kept outside the set. They are checked as if this member had passed them on.
-    Kept(Vec<Record>),
+    /// Decisions that were kept outside the set. They are checked as if whoever had them kept had passed them on.
+    Kept(Vec<KeptRecord>),
 }
 
 impl<R: Records> Model<R> {

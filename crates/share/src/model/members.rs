@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crypto::MemberPublicKey;
 
+use super::KeptRecord;
 use crate::member::{self, Member, Right, Rights};
 use crate::records::Records;
 use crate::{Class, Classes, Content, Decision, Entry, Key, Node, Record, SignedDecision, State, distinct_slots};
@@ -137,6 +138,15 @@ impl Members {
         let signed = decided.key.as_ref().is_some_and(|key| decision.is_signed_by(key));
         (!signed).then(|| format!("the signature of {name} is wrong"))
     }
+
+    /// Returns why what a store outside the set keeps does not count, if the member that is said to have had it kept did not.
+    ///
+    /// Who is not known needs no signature: nothing counts because he passes it on.
+    pub fn refuse_writer(&self, kept: &KeptRecord) -> Option<String> {
+        let decided = self.0.get(&kept.writer)?;
+        let signed = decided.key.as_ref().is_some_and(|key| key.verify(&kept.signed, &kept.signature));
+        (!signed).then(|| format!("the signature of {} under what it had kept is wrong", decided.member.name))
+    }
 }
 
 /// Returns the member that a decision describes; `None` if that is another one than the decision is about.
@@ -148,15 +158,43 @@ pub(super) fn described(key: &Key, decision: &Decision) -> Option<Member> {
 /// Returns what of the decisions in a welcome into the set is consistent: each is made by a member that is described there, had
 /// the right, and signed it. An error if by these decisions `welcomer` is no member.
 pub(super) fn checked_welcome(records: Vec<Record>, welcomer: Node) -> Result<Vec<Record>, String> {
+    let (left, good) = consistent(records.into_iter().map(|record| (welcomer, record)).collect())?;
+    match left.is_accepted(welcomer) {
+        false => Err(format!("{welcomer:?} is no member of its own set")),
+        true => Ok(good),
+    }
+}
+
+/// Returns what is consistent of decisions about members that a store keeps, as [`checked_welcome`] does, where whoever had one kept
+/// passes it on. Adds why others do not count.
+pub(super) fn checked_kept(all: Vec<KeptRecord>, refused: &mut Vec<String>) -> Result<Vec<Record>, String> {
+    let mut members = Members::default();
+    all.iter().for_each(|kept| _ = members.learn(&kept.record));
+    let mut records = Vec::new();
+    for kept in all {
+        match members.refuse_writer(&kept) {
+            Some(reason) => refused.push(reason),
+            None => records.push((kept.writer, kept.record)),
+        }
+    }
+    let is_empty = records.is_empty();
+    match consistent(records)? {
+        (_, good) if good.is_empty() && !is_empty => Err("no member that they accept has signed them".to_owned()),
+        (_, good) => Ok(good),
+    }
+}
+
+/// Returns what of decisions about members is consistent with each other, and the members by them. Each comes with who passes it on.
+fn consistent(records: Vec<(Node, Record)>) -> Result<(Members, Vec<Record>), String> {
     let mut members = Members::default();
     let about_members = |record: &Record| record.class() == Class::Members && record.key.node().is_some();
-    let records: Vec<Record> = records.into_iter().filter(about_members).collect();
+    let records: Vec<(Node, Record)> = records.into_iter().filter(|(_, record)| about_members(record)).collect();
     // The keys in the decisions are taken first, and then all signatures are checked with them.
-    records.iter().for_each(|record| _ = members.learn(record));
+    records.iter().for_each(|(_, record)| _ = members.learn(record));
     let mut good = Vec::new();
-    for record in records {
+    for (from, record) in records {
         let Content::Decided(class, entry) = &record.content else { continue };
-        let believed = entry.decisions().iter().filter(|one| members.refuse(one, welcomer).is_none());
+        let believed = entry.decisions().iter().filter(|one| members.refuse(one, from).is_none());
         let entry = Entry::new(believed.cloned().collect());
         if !entry.decisions().is_empty() {
             good.push(Record::new(record.key.clone(), record.stamp, Content::Decided(*class, entry)));
@@ -169,8 +207,7 @@ pub(super) fn checked_welcome(records: Vec<Record>, welcomer: Node) -> Result<Ve
     match authors.iter().find(|author| !left.0.get(author).is_some_and(|one| one.once_allowed.contains(Right::Members)))
     {
         Some(author) => Err(format!("{author:?} decides there about members, and nobody accepted it")),
-        None if !left.is_accepted(welcomer) => Err(format!("{welcomer:?} is no member of its own set")),
-        None => Ok(good),
+        None => Ok((left, good)),
     }
 }
 

@@ -53,24 +53,6 @@ impl<R: Records> Model<R> {
         }
     }
 
-    /// Takes decisions that nobody brings but a store: each must be signed by a member that had the right once.
-    pub(super) fn kept(&mut self, decisions: Vec<Record>, now: Moment, actions: &mut Vec<Action>) {
-        let mut refused = Vec::new();
-        for record in decisions.into_iter().filter(|record| matches!(record.class(), Class::Members | Class::Keys)) {
-            if let Err(Refusal::Refused(reason)) = self.receive_one(self.node, record, 0, now, actions) {
-                refused.push(reason);
-            }
-        }
-        if let Some(reason) = refused.first() {
-            let count = refused.len();
-            actions
-                .push(Action::Warn(format!("{count} decisions that were kept outside the set are refused: {reason}")));
-        }
-        if let Err(error) = self.store_staged(now, actions) {
-            actions.push(Action::Warn(format!("what was kept outside the set is not stored: {error}")));
-        }
-    }
-
     /// Leaves out records whose stamps the clock must not follow. The member that sends them has a wrong clock, or wants to lead
     /// this one astray.
     fn without_far_ahead(&mut self, from: Node, decisions: Vec<Record>, actions: &mut Vec<Action>) -> Vec<Record> {
