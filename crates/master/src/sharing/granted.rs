@@ -24,6 +24,9 @@ use crate::set_clock::STARTED;
 /// How long to wait before the servers are asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// How many answers in a row must say that there is no JetStream: a server that has just started may say so once.
+const ABSENCES: u32 = 3;
+
 /// For how long a master that stops waits until the servers know what it gives back.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -234,6 +237,18 @@ impl Found {
     }
 }
 
+/// Counts the answers in a row by which the servers have no JetStream.
+#[derive(Default)]
+struct Absences(u32);
+
+impl Absences {
+    /// Takes an answer. Returns whether it is believed that there is none.
+    fn are_enough(&mut self, is_absent: bool) -> bool {
+        self.0 = if is_absent { self.0 + 1 } else { 0 };
+        self.0 >= ABSENCES
+    }
+}
+
 /// What the task needs that takes the leases.
 pub struct Taking {
     pub leases: Leases,
@@ -256,15 +271,19 @@ impl Taking {
 
     async fn take(&self) {
         if self.grants == Grants::IfThere && !self.found.is_noted() {
+            let mut absences = Absences::default();
             loop {
-                match self.bucket.open().await {
+                let opened = self.bucket.open().await;
+                let is_absent = absences.are_enough(matches!(opened, Err(OpenError::Absent(_))));
+                match opened {
                     Ok(_) => break self.note(),
-                    Err(OpenError::Absent(reason)) => {
+                    Err(OpenError::Absent(reason)) if is_absent => {
                         info!(
                             "the servers of the option cluster_bus have no JetStream ({reason}): masters vote on what the set does once"
                         );
                         return drop(self.worker.send(Work::NoJetStream).await);
                     }
+                    Err(OpenError::Absent(_)) => {}
                     Err(error) => self.leases.cannot_open(&error),
                 }
                 sleep(AGAIN).await;
@@ -335,5 +354,17 @@ fn report(health: &Health) {
         Health::Sound(replicas) => info!("JetStream grants what the set does once; {replicas} servers keep it"),
         Health::NoAnswer(reason) => warn!("nobody here runs what the set does once until JetStream answers: {reason}"),
         Health::Unusable(reason) => error!("JetStream cannot grant what the set does once: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_answer_that_there_is_no_jetstream_is_not_enough() {
+        let mut absences = Absences::default();
+        let answers = [true, true, false, true, true, true];
+        assert_eq!(answers.map(|absent| absences.are_enough(absent)), [false, false, false, false, false, true]);
     }
 }
