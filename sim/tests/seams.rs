@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates that run on simulated hosts.
-const SIMULATED: [&str; 6] = ["channel", "event", "links", "master", "minion", "transport"];
+const SIMULATED: [&str; 7] = ["channel", "event", "links", "master", "minion", "peers", "transport"];
 
 /// Files that are never simulated: `salt-call`, and the check of the process at the other end of a Unix socket.
 const APART: [&str; 2] = ["minion/src/call.rs", "event/src/peer.rs"];

@@ -263,9 +263,10 @@ impl Taking {
     /// Takes leases and tells the worker what is held, until the master stops or the servers have no JetStream.
     pub async fn run(self) {
         tokio::select! {
+            biased;
+            () = self.stop_all() => {}
             () = self.take() => {}
             () = self.tell() => {}
-            () = self.stop_all() => {}
         }
     }
 

@@ -205,6 +205,7 @@ impl Keeping {
         };
         let keeper = Keeper { keep, seal, unkept, worker };
         tokio::select! {
+            biased;
             () = stop.cancelled() => {}
             () = keeper.go_on() => {}
         }
