@@ -46,7 +46,7 @@ pub enum ConnectError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         #[source]
         source: io::Error,
     },

@@ -21,7 +21,7 @@ const WRONG_PROOFS: u32 = 50;
 /// The time over which wrong proofs are counted.
 const PROOFS_WINDOW: Duration = Duration::from_secs(60);
 
-/// Of so many greetings in the name of a member one is checked when its budget is spent.
+/// When the budget of a member is spent, one in this many greetings in its name is still checked.
 pub(crate) const SAMPLE: u64 = 8;
 
 /// What is spent.

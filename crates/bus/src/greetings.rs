@@ -17,7 +17,7 @@ use crate::session::{Fresh, Session, greet, is_genuine};
 use crate::talk::Begun;
 use crate::wire::Place;
 
-/// Forged answers of a stranger after which it is greeted anew.
+/// After this many forged answers, a greeting to a stranger is given up and sent again.
 const WRONG_ANSWERS: u32 = 3;
 
 impl Hub {

@@ -235,7 +235,7 @@ impl Hub {
         }
         let old = self.state().links.get(&node).cloned();
         if let Some(old) = old {
-            self.close(&old, if old.boot == boot { "it began anew" } else { "it was restarted" });
+            self.close(&old, if old.boot == boot { "it started a new session" } else { "it was restarted" });
         }
         let mut state = self.state();
         if state.stopped || state.connected != Some(true) {
@@ -270,7 +270,7 @@ impl Hub {
     /// Ends a link, and tells the peer why.
     pub fn close_saying(&self, link: &Arc<Link>, reason: &str) {
         let bye = Content::Frame(Frame::Bye(reason.to_owned())).encode();
-        // A message that the writer has sealed before and sends later is dropped there: the link is over.
+        // The writer may still send a message that it sealed earlier. The peer drops it, because it has closed the link by then.
         if let Ok(sealed) = link.state().session.seal(Lane::Talk, &bye) {
             self.say(Place::To(link.node, Lane::Talk), sealed);
         }

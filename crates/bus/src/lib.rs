@@ -3,7 +3,7 @@
 //!
 //! Servers see everything, so members seal what they say end to end (`session.rs`). Each member says with a beat that it is there;
 //! of two that are not linked the lower node greets the other one (`greetings.rs`, `handshake.rs`). A link is a session of two runs of two members:
-//! it ends with the connection to the servers, when either is silent, and when either begins anew. A server keeps nothing for
+//! it ends with the connection to the servers, when either is silent, and when either starts a new session. A server keeps nothing for
 //! whoever reads slowly, so members tell each other how far they have read (`link.rs`).
 //!
 //! [`connect`] opens the connection to the servers that the option `cluster_bus` names, which lasts until the client is dropped.

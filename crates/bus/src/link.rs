@@ -80,7 +80,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Returns whether so many bytes more may be under way.
+    /// Returns whether this many more bytes may be in flight.
     pub fn fits(&self, bytes: usize) -> bool {
         let under_way = self.sent.saturating_sub(self.read_there);
         under_way == 0 || under_way + bytes as u64 <= MAX_WAITING as u64

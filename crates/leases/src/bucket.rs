@@ -37,7 +37,7 @@ pub enum OpenError {
     NoAnswer(String),
 }
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BucketError {
     /// Another sequence than the expected one is the last: nothing was stored.

@@ -44,7 +44,7 @@ impl LeaseTimes {
         self.lease / 3
     }
 
-    /// How long to wait after a request that came to nothing.
+    /// How long to wait after a failed request.
     fn pause(self) -> u64 {
         self.lease / 24
     }

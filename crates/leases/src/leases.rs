@@ -256,7 +256,7 @@ impl Leases {
             if asked.len() >= MOST_ASKED {
                 break;
             }
-            // Read anew for each: what is counted from it must not begin late, and may begin early.
+            // The clock is read for each request: a hold counted from too late a time would last too long.
             if let Some(request) = lease.next(self.now()) {
                 asked.push(Box::pin(carry_out(bucket, name.clone(), highest, request)));
             }

@@ -32,7 +32,7 @@ pub async fn open(context: &Context, wanted: Config) -> Result<Info, OpenError> 
         None => Ok(found),
         Some(difference) => Err(OpenError::Settings(format!(
             "the JetStream stream {} {difference}. Change it with 'nats stream edit {}', or stop all masters and remove it: the first one \
-             that starts makes it anew",
+             that starts creates it again",
             wanted.name, wanted.name
         ))),
     }

@@ -20,7 +20,7 @@ pub struct Token {
     pub who: Who,
     /// Which of the wishes of this process it belongs to: what was given back is never held again.
     pub wish: u64,
-    /// Drawn anew for each entry, so that nobody can write one that is yet to be sent.
+    /// Different for each entry, so that nobody can write an entry before its owner sends it.
     pub nonce: u64,
 }
 
