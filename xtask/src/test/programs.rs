@@ -79,8 +79,11 @@ fn test_programs(step: Step) -> Result<Vec<PathBuf>, Failure> {
 
 /// Returns the path of the test program that a message of cargo is about.
 fn test_program(message: &str) -> Option<PathBuf> {
-    // cargo's messages are JSON without spaces; other programs of the package are not tests.
-    let (_, rest) = message.contains(r#""test":true}"#).then(|| message.split_once(r#""executable":""#))??;
+    // cargo's messages are JSON without spaces. A target has a field `test` too: whether it can be tested. That of the profile tells
+    // whether this is the test, or the program that other tests of the package start.
+    let (_, rest) = message.split_once(r#""profile":{"#)?;
+    let (profile, rest) = rest.split_once('}')?;
+    let (_, rest) = profile.contains(r#""test":true"#).then(|| rest.split_once(r#""executable":""#))??;
     rest.split_once('"').map(|(path, _)| path.into())
 }
 
@@ -110,9 +113,9 @@ mod tests {
     #[test]
     fn only_test_programs_are_found_in_the_messages_of_cargo() {
         let message = |test, executable| {
-            format!(
-                r#"{{"reason":"compiler-artifact","profile":{{"opt_level":"0","test":{test}}},"filenames":[],"executable":{executable}}}"#
-            )
+            let target = r#""target":{"kind":["bin"],"name":"outage","doctest":false,"test":true}"#;
+            let profile = format!(r#""profile":{{"opt_level":"0","test":{test}}}"#);
+            format!(r#"{{"reason":"compiler-artifact",{target},{profile},"filenames":[],"executable":{executable}}}"#)
         };
         assert_eq!(test_program(&message(true, r#""/a b/scenarios-1""#)), Some("/a b/scenarios-1".into()));
         assert_eq!(test_program(&message(true, "null")), None);
