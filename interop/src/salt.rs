@@ -34,11 +34,11 @@ impl Salt {
         found.clone().map_err(anyhow::Error::msg)
     }
 
-    /// Returns the programs of another version, linked into a scratch directory.
+    /// Returns the programs of an earlier version, linked into a scratch directory.
     pub fn of_program(program: &Path) -> Result<Self> {
         let bin =
             env::temp_dir().join(format!("saltern-interop-other-{}-{}", nix::unistd::getuid(), std::process::id()));
-        link(program, bin)
+        Ok(Self { name: "before".to_owned(), ..link(program, bin)? })
     }
 
     /// Returns the path of `saltern` itself, for its own commands.

@@ -3,7 +3,8 @@
 //! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and the target. The exit
 //! code is 1 when a row misses its target. `cargo xtask bench states` measures state runs instead, `cargo xtask bench
 //! scale` each master with hundreds and thousands of minions, `cargo xtask bench sign-ins` how many can sign in, `cargo xtask bench
-//! sharing` what two masters that share cost, `cargo xtask bench api` salt-api under load.
+//! sharing` what two masters that share cost, `cargo xtask bench api` salt-api under load. `cargo xtask bench [states] --before
+//! PROGRAM` has that program of an earlier version in place of the real Salt; nothing may be more than 3 % worse than there.
 
 mod api;
 mod cost;
@@ -37,32 +38,50 @@ const FILE: usize = 200 << 20;
 const REST: Duration = Duration::from_secs(5);
 
 fn main() -> Result<()> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let before = before(&mut args)?;
     let measure = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => bench,
         ["states"] => states::bench,
+        _ if before.is_some() && !matches!(args.first().map(String::as_str), None | Some("states")) => {
+            bail!("--before is only for `bench` and `bench states`")
+        }
         ["api"] => api::bench,
         [pillars::MARK, conf] => return pillars::compile(std::path::Path::new(conf)),
         [cost::MARK, ..] => return cost::tell(&args[1..]),
         ["scale", ..] => return scale::main(&args[1..]),
         ["sign-ins"] => return sign_ins::main(),
         ["sharing", ..] => return sharing::main(&args[1..]),
-        _ => bail!("usage: bench [states | api | sign-ins | sharing [PART...] | scale [--help]]"),
+        _ => bail!("usage: bench [--before PROGRAM] [states | api | sign-ins | sharing [PART...] | scale [--help]]"),
     };
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;
+    let other = before.as_ref().unwrap_or(&real);
     let ours = Salt::ours()?;
     ours.read_from_disk_again()?;
     // No other test or benchmark runs at the same time.
     let _alone = Slot::all()?;
     let sandbox = Sandbox::new()?;
-    let result = measure(&sandbox, &real, &ours);
+    let result = measure(&sandbox, other, &ours);
     if result.is_err() {
         sandbox.show_logs();
     }
-    let table = result?;
+    let mut table = result?;
+    if before.is_some() {
+        table.compare_with_earlier_version();
+    }
     print!("{table}");
     if table.misses() > 0 { bail!("{} rows miss what is wanted", table.misses()) } else { Ok(()) }
+}
+
+/// Takes the program of an earlier version out of the arguments.
+fn before(args: &mut Vec<String>) -> Result<Option<Salt>> {
+    let Some(place) = args.iter().position(|arg| arg == "--before") else { return Ok(None) };
+    let program = args.get(place + 1).context("--before needs a program")?;
+    let salt = Salt::of_program(std::path::Path::new(program))?;
+    args.drain(place..=place + 1);
+    salt.read_from_disk_again()?;
+    Ok(Some(salt))
 }
 
 fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
@@ -88,8 +107,10 @@ fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
     their.in_process_python(real, JOBS)?;
     // The same Python client on both masters: this row compares the masters alone.
     our.in_process_python(real, JOBS)?;
-    if ours.is_ours() {
-        our.in_process_rust(JOBS)?;
+    for (side, salt) in [(their, real), (our, ours)] {
+        if salt.is_ours() {
+            side.in_process_rust(JOBS)?;
+        }
     }
     eprintln!("files");
     for number in 0..FETCHES {

@@ -50,6 +50,10 @@ pub fn bench(sandbox: &Sandbox, real: &Salt, ours: &Salt) -> Result<Table> {
         }
         add(&mut table, task.what, costs);
     }
+    // The pillars are compiled by this program's own library, which an earlier version has not.
+    if real.is_ours() {
+        return Ok(table);
+    }
     let what = "pillar of 500 minions, one process";
     eprintln!("{what}");
     let tree = pillars::Tree::new(sandbox, real)?;

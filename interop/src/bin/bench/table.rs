@@ -27,7 +27,14 @@ enum Goal {
     TimesMore(f64),
     /// Ours is below this.
     Below(f64),
+    /// Ours is at most 3 % slower or larger than the earlier version.
+    NotWorse {
+        more_is_better: bool,
+    },
 }
+
+/// The part by which a row may differ from an earlier version: measurements of the same program differ by as much.
+const NOISE: f64 = 1.03;
 
 /// A row: both sides and the goal.
 pub struct Row {
@@ -63,7 +70,10 @@ impl Row {
     }
 
     fn ratio(&self) -> f64 {
-        if matches!(self.wanted, Goal::TimesMore(_)) { self.ours / self.real } else { self.real / self.ours }
+        match self.wanted {
+            Goal::TimesMore(_) | Goal::NotWorse { more_is_better: true } => self.ours / self.real,
+            _ => self.real / self.ours,
+        }
     }
 
     fn reached(&self) -> bool {
@@ -72,7 +82,13 @@ impl Row {
             Goal::TimesLess(times) | Goal::TimesMore(times) => self.ratio() >= times,
             // Not `!(ours >= limit)`: a missing measurement is NaN and must count as a miss.
             Goal::Below(limit) => self.ours < limit,
+            Goal::NotWorse { .. } => self.ratio() * NOISE >= 1.0,
         }
+    }
+
+    fn compared_with_earlier_version(&mut self) {
+        let more_is_better = matches!(self.unit, Unit::MebibytesPerSecond | Unit::PerSecond);
+        self.wanted = Goal::NotWorse { more_is_better };
     }
 }
 
@@ -94,6 +110,11 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Replaces the goals of all rows: the other side is an earlier version of ours, and nothing may be more than 3 % worse.
+    pub fn compare_with_earlier_version(&mut self) {
+        self.rows.iter_mut().for_each(Row::compared_with_earlier_version);
+    }
+
     /// Returns the number of rows that miss their goal.
     pub fn misses(&self) -> usize {
         self.rows.iter().filter(|row| !row.reached()).count()
@@ -109,10 +130,12 @@ impl fmt::Display for Table {
                 Goal::Nothing => String::new(),
                 Goal::TimesLess(times) | Goal::TimesMore(times) => format!("{times:.0} times"),
                 Goal::Below(limit) => format!("below {limit:.0}"),
+                Goal::NotWorse { .. } => "at most 3 % worse".to_owned(),
             };
             let wanted = format!("{wanted}{}", if row.reached() { "" } else { ", MISSED" });
+            let digits = if matches!(row.wanted, Goal::NotWorse { .. }) { 2 } else { 1 };
             let (real, ours) = (with_unit(row.real, row.unit), with_unit(row.ours, row.unit));
-            writeln!(f, "| {:<44} | {real:>14} | {ours:>14} | {:>8.1} | {wanted:<20} |", row.what, row.ratio())?;
+            writeln!(f, "| {:<44} | {real:>14} | {ours:>14} | {:>8.digits$} | {wanted:<20} |", row.what, row.ratio())?;
         }
         Ok(())
     }
@@ -157,5 +180,19 @@ mod tests {
         assert!(row(10.0, 100.0).more(10.0).reached());
         assert!(!row(10.0, 1000.0).below(1000.0).reached());
         assert!(!row(10.0, f64::NAN).below(1000.0).reached());
+    }
+
+    #[test]
+    fn a_version_may_be_three_percent_worse_than_an_earlier_one() {
+        let reached = |unit, earlier, ours| {
+            let mut row = Row::new("x", unit, &[earlier], &[ours]).faster(20.0);
+            row.compared_with_earlier_version();
+            row.reached()
+        };
+        assert!(reached(Unit::Milliseconds, 100.0, 102.0));
+        assert!(!reached(Unit::Milliseconds, 100.0, 104.0));
+        assert!(reached(Unit::MebibytesPerSecond, 100.0, 98.0));
+        assert!(!reached(Unit::MebibytesPerSecond, 100.0, 96.0));
+        assert!(!reached(Unit::Milliseconds, 100.0, f64::NAN));
     }
 }
