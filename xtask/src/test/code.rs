@@ -1,7 +1,7 @@
 //! What needs processors and no clock: lints, unit tests, storms, counted instructions and fuzz targets.
 
 use super::{Half, Scope, checked, follow};
-use crate::run::{Failure, cargo, judged};
+use crate::run::{Failure, Step, cargo, judged};
 use crate::tally::Tally;
 use crate::times::Times;
 use crate::{fuzz, instructions, nats, packages};
@@ -52,7 +52,7 @@ fn lints() -> bool {
 }
 
 fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
-    let step = nats::known_to(cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]));
+    let step = nats::known_to(unit_test_step().arg("--no-fail-fast"));
     let step = match scope {
         Scope::Short => step,
         Scope::Full => step
@@ -63,20 +63,25 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
     follow(tally, step.args(SHOW_OUTPUT).low_priority())
 }
 
+/// The unit tests. Each command that runs some of them names the whole workspace: for a part of it cargo would choose other features and
+/// build the crates again.
+pub fn unit_test_step() -> Step {
+    cargo(&["test", "--workspace", "--exclude", "saltern-interop"])
+}
+
 /// All storms of a full run. The unit tests have run some already.
 fn storms(tally: &mut Tally) -> Result<(), Failure> {
-    // The whole workspace: for a part of it cargo would choose other features and build the crates again.
-    let step = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--test", "storms"]);
-    let step = step.env("SALTERN_STORMS", STORMS).env("SALTERN_SHARING_STORMS", SHARING_STORMS);
+    let step = unit_test_step()
+        .args(["--test", "storms"])
+        .env("SALTERN_STORMS", STORMS)
+        .env("SALTERN_SHARING_STORMS", SHARING_STORMS);
     follow(tally, step.low_priority())
 }
 
 /// Tests that need root and change packages, accounts and services of the machine.
 pub fn live_tests(tally: &mut Tally) -> Result<(), Failure> {
-    // Both name the whole workspace: for a part of it cargo would choose other features and build the crates again.
-    follow(tally, cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--lib", "--", "--ignored"]))?;
-    let live = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--test", "live_debian"]);
-    follow(tally, live.args(["--", "--ignored"]))
+    follow(tally, unit_test_step().args(["--lib", "--", "--ignored"]))?;
+    follow(tally, unit_test_step().args(["--test", "live_debian", "--", "--ignored"]))
 }
 
 /// A developer without valgrind may leave it to the judge.
