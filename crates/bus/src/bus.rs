@@ -62,7 +62,7 @@ impl Bus {
         let (told, states) = mpsc::unbounded_channel();
         let open = |lane: Lane| {
             let told = told.clone();
-            connect(servers, move |state| _ = told.send((lane, state)))
+            connect(servers, options.heartbeat, move |state| _ = told.send((lane, state)))
         };
         // Nothing small waits behind something large: each lane has a connection.
         let clients = [open(Lane::Talk).await?, open(Lane::Bulk).await?];

@@ -13,11 +13,12 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// How often the server is asked whether it is there. A link of members is found dead earlier, by their own beats.
-const PING: Duration = Duration::from_secs(10);
+/// A server that has said nothing for so many heartbeats is asked whether it is there. The client gives up a server that has not
+/// answered twice when it would ask for the third time: with the default heartbeat after 3 s.
+const PING: u32 = 2;
 
-/// How long a server may take to let this master in.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server may take to let this master in, before the next one is tried. A host that is cut off does not answer at all.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Messages of a lane that wait here to be read, so that a flood takes little memory. What does not fit is lost, and that is told.
 const WAITING: usize = 4_096;
@@ -67,12 +68,18 @@ pub enum ConnectError {
 }
 
 /// Connects to the servers of the bus, and returns at once: servers are tried until one answers, with pauses from 0.1 to 2 s, and
-/// again whenever the connection is lost. `notify` is called with each change, from a task of the client; it must not wait.
+/// again whenever the connection is lost, or the server is silent for six times `heartbeat`. `notify` is called with each change, from a
+/// task of the client; it must not wait.
 ///
 /// # Errors
 /// When a file that the options name cannot be used. A server that cannot be reached is no error.
-pub async fn connect(options: &Bus, notify: impl Fn(BusState) + Send + Sync + 'static) -> Result<Client, ConnectError> {
-    let client = with_tls(with_login(settings(options, notify), &options.login).await?, options).await?;
+pub async fn connect(
+    options: &Bus,
+    heartbeat: Duration,
+    notify: impl Fn(BusState) + Send + Sync + 'static,
+) -> Result<Client, ConnectError> {
+    let settings = settings(options, heartbeat, notify);
+    let client = with_tls(with_login(settings, &options.login).await?, options).await?;
     let servers: Result<Vec<ServerAddr>, io::Error> =
         options.servers.iter().map(|server| server.to_string().parse()).collect();
     let servers = servers.map_err(|error| ConnectError::Client(error.to_string()))?;
@@ -80,14 +87,14 @@ pub async fn connect(options: &Bus, notify: impl Fn(BusState) + Send + Sync + 's
 }
 
 /// Returns the settings of a client that reads no file.
-fn settings(options: &Bus, notify: impl Fn(BusState) + Send + Sync + 'static) -> ConnectOptions {
+fn settings(options: &Bus, heartbeat: Duration, notify: impl Fn(BusState) + Send + Sync + 'static) -> ConnectOptions {
     ConnectOptions::new()
         .name("saltern")
         .retry_on_initial_connect()
         .max_reconnects(None)
         .reconnect_delay_callback(pause)
         .connection_timeout(PATIENCE)
-        .ping_interval(PING)
+        .ping_interval(heartbeat * PING)
         // Nobody needs to hear what he says himself.
         .no_echo()
         .subscription_capacity(WAITING)
@@ -179,16 +186,22 @@ async fn read(path: &Path) -> Result<String, ConnectError> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
     use value::{Value, map};
 
     use super::*;
+
+    const BEAT: Duration = Duration::from_millis(500);
+
+    const INFO: &str = "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"max_payload\":1048576,\"proto\":1}\r\n";
 
     fn options(credentials: impl Into<Value>) -> Bus {
         Bus::read(&"nats://127.0.0.1:1".into(), &credentials.into()).unwrap().unwrap()
     }
 
     async fn refused(credentials: impl Into<Value>) -> String {
-        connect(&options(credentials), |_| {}).await.unwrap_err().to_string()
+        connect(&options(credentials), BEAT, |_| {}).await.unwrap_err().to_string()
     }
 
     #[test]
@@ -222,7 +235,7 @@ mod tests {
     fn servers_that_others_name_need_tls_as_those_of_the_options_do() {
         let required = |servers: &str, credentials: Value| {
             let options = Bus::read(&servers.into(), &credentials).unwrap().unwrap();
-            format!("{:?}", settings(&options, |_| {})).contains("\"tls_required\": true")
+            format!("{:?}", settings(&options, BEAT, |_| {})).contains("\"tls_required\": true")
         };
         assert!(required("tls://h1,h2", Value::Null));
         assert!(required("nats://h1", map! { "ca" => "/ca.pem" }.into()));
@@ -236,24 +249,50 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, ca).unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let servers = format!("nats://{}", listener.local_addr().unwrap());
         let credentials = map! { "token" => "hunter2", "ca" => path.to_str().unwrap() };
         let options = Bus::read(&servers.into(), &credentials.into()).unwrap().unwrap();
-        let _client = connect(&options, |_| {}).await.unwrap();
+        let _client = connect(&options, BEAT, |_| {}).await.unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
-        let info = "INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"max_payload\":1048576,\"proto\":1}\r\n";
-        tokio::io::AsyncWriteExt::write_all(&mut stream, info.as_bytes()).await.unwrap();
+        stream.write_all(INFO.as_bytes()).await.unwrap();
         let mut said = Vec::new();
         // It ends here: the certificates of the file are none.
-        let _ = tokio::io::AsyncReadExt::read_buf(&mut stream, &mut said).await;
+        let _ = stream.read_buf(&mut said).await;
         assert!(said.is_empty() || said[0] == 0x16, "{said:?}");
+    }
+
+    /// Lets a client in, as a server does, and says nothing more.
+    async fn let_in(listener: &TcpListener) -> TcpStream {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(INFO.as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"PING\r\n") {
+            assert_ne!(stream.read_buf(&mut said).await.unwrap(), 0, "the client left");
+        }
+        stream.write_all(b"PONG\r\n").await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_server_that_falls_silent_without_closing_the_connection_is_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let servers = format!("nats://{}", listener.local_addr().unwrap());
+        let options = Bus::read(&servers.into(), &Value::Null).unwrap().unwrap();
+        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+        let notify = move |state| _ = told.send(state);
+        let _client = connect(&options, Duration::from_millis(5), notify).await.unwrap();
+        // It stays open, as that of a host does whose packets vanish.
+        let _silent = let_in(&listener).await;
+        let _next = let_in(&listener).await;
+        let states = [tells.recv().await, tells.recv().await, tells.recv().await].map(Option::unwrap);
+        assert_eq!(states, [BusState::Connected, BusState::Disconnected, BusState::Connected]);
     }
 
     #[tokio::test]
     async fn a_server_that_is_not_there_is_no_error_and_is_told() {
         let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
-        let client = connect(&options(Value::Null), move |state| _ = told.send(state)).await.unwrap();
+        let client = connect(&options(Value::Null), BEAT, move |state| _ = told.send(state)).await.unwrap();
         let state = tells.recv().await.unwrap();
         assert!(matches!(&state, BusState::Trouble(text) if !text.is_empty()), "{state:?}");
         drop(client);

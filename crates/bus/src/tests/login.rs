@@ -77,7 +77,8 @@ async fn first_state(server: &Server, scheme: &str, credentials: Map) -> BusStat
     let listens = async { while tokio::net::TcpStream::connect(("127.0.0.1", server.port)).await.is_err() {} };
     timeout(PATIENCE, listens).await.expect("the server listens");
     let (told, mut states) = mpsc::unbounded_channel();
-    let _client = connect(&options, move |state| _ = told.send(state)).await.unwrap();
+    let _client =
+        connect(&options, std::time::Duration::from_millis(500), move |state| _ = told.send(state)).await.unwrap();
     timeout(PATIENCE, states.recv()).await.expect("something becomes of it").expect("the client runs")
 }
 

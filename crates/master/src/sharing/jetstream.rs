@@ -40,7 +40,7 @@ impl JetStream {
         records: &Path,
     ) -> Result<Option<JetStream>, Error> {
         let Some(options) = &cluster.bus else { return Ok(None) };
-        let connected = bus::connect(options, |_| {}).await;
+        let connected = bus::connect(options, cluster.heartbeat, |_| {}).await;
         let client = connected.map_err(|error| Error::NotSharing(crate::chain(&error)))?;
         let set = bus::encoded(&cluster.id);
         let seal = KeepProof::new(settings.credentials()).map(|proof| (proof, key.clone()));
