@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use share::{Class, Key};
@@ -14,6 +15,8 @@ use share::{Class, Key};
 pub struct KeyLog {
     path: PathBuf,
     file: Mutex<Arc<File>>,
+    /// A full disk has taken a part of a line only.
+    torn: AtomicBool,
 }
 
 impl KeyLog {
@@ -24,7 +27,7 @@ impl KeyLog {
     pub fn open(path: PathBuf) -> io::Result<KeyLog> {
         let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let file = opened.map_err(|error| named("create", &path, &error))?;
-        Ok(KeyLog { path, file: Mutex::new(Arc::new(file)) })
+        Ok(KeyLog { path, file: Mutex::new(Arc::new(file)), torn: AtomicBool::new(false) })
     }
 
     fn file(&self) -> Arc<File> {
@@ -41,12 +44,20 @@ impl KeyLog {
     /// # Errors
     /// If they could not be written.
     pub fn append<'a>(&self, records: impl Iterator<Item = (Class, &'a Key)>) -> io::Result<()> {
-        let text = lines(records);
+        let mut text = lines(records);
         if text.is_empty() {
             return Ok(());
         }
+        // Otherwise the first record would become the end of half a line. What that half names is looked for and not found, or was
+        // done before.
+        if self.torn.swap(false, Ordering::Relaxed) {
+            text.insert(0, '\n');
+        }
         // One write, so that lines of several threads do not mix.
-        (&*self.file()).write_all(text.as_bytes()).map_err(|error| named("write", &self.path, &error))
+        (&*self.file()).write_all(text.as_bytes()).map_err(|error| {
+            self.torn.store(true, Ordering::Relaxed);
+            named("write", &self.path, &error)
+        })
     }
 
     /// Names these records and no others. Nobody may append meanwhile.
@@ -160,6 +171,11 @@ mod tests {
         log.replace(keys[1..2].iter().map(|(class, key)| (*class, key))).unwrap();
         log.append(keys[3..].iter().map(|(class, key)| (*class, key))).unwrap();
         assert_eq!(read(&path, 0, 9).unwrap(), ([&keys[1..2], &keys[3..]].concat(), log.size().unwrap()));
+        // As after a write that a full disk took half of.
+        (&*log.file()).write_all(b"8 half").unwrap();
+        log.torn.store(true, Ordering::Relaxed);
+        log.append(keys[..2].iter().map(|(class, key)| (*class, key))).unwrap();
+        assert!(read(&path, 0, 9).unwrap().0.ends_with(&keys[..2]));
         log.clear().unwrap();
         assert_eq!(read(&path, 0, 2).unwrap(), (Vec::new(), 0));
         assert_eq!(read(&dir.path().join("none"), 0, 2).unwrap().0, []);

@@ -121,6 +121,8 @@ struct LogFile {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<(Key, Written)>,
+    /// Those of them that no file names, because the disk was full.
+    unnamed: BTreeSet<(Class, Key)>,
     bytes: usize,
     data: BTreeSet<ChangedData>,
     tokens: ChangedTokens,
@@ -130,6 +132,8 @@ struct Queue {
 #[derive(Default)]
 pub struct Batch {
     pub jobs: Vec<(Key, Written)>,
+    /// Those of them that no file names: nothing else remembers them.
+    pub unnamed: Vec<(Class, Key)>,
     pub data: Vec<ChangedData>,
     pub tokens: ChangedTokens,
     /// Files that name nothing else than this and what was taken before.
@@ -265,6 +269,9 @@ impl Outgoing {
             file.unread.store(true, Ordering::Relaxed);
         } else {
             queue.bytes += size;
+            if named.is_err() {
+                queue.unnamed.extend(all.iter().map(|written| (written.class(), key.clone())));
+            }
             queue.jobs.extend(all.into_iter().map(|written| (key.clone(), written)));
         }
         drop(queue);
@@ -291,6 +298,7 @@ impl Outgoing {
             && let Some((key, written)) = queue.jobs.pop_front()
         {
             bytes += written.size();
+            batch.unnamed.extend(queue.unnamed.take(&(written.class(), key.clone())));
             batch.jobs.push((key, written));
         }
         queue.bytes -= bytes;
@@ -363,6 +371,12 @@ impl LogFile {
     fn open(directory: &Path, number: u64) -> io::Result<Arc<LogFile>> {
         let log = KeyLog::open(path(directory, number))?;
         Ok(Arc::new(LogFile { log, used: AtomicBool::new(false), unread: AtomicBool::new(false) }))
+    }
+
+    #[cfg(test)]
+    fn open_full() -> Arc<LogFile> {
+        let log = KeyLog::open("/dev/full".into()).unwrap();
+        Arc::new(LogFile { log, used: AtomicBool::new(false), unread: AtomicBool::new(false) })
     }
 }
 
@@ -445,6 +459,21 @@ mod tests {
         let left: Vec<PathBuf> = batches.into_iter().flat_map(|batch| outgoing.finish(batch, true)).collect();
         assert_eq!(left.iter().map(|path| named(path)).sum::<usize>(), 3);
         assert_eq!(outgoing.queue().bytes, 0);
+    }
+
+    #[test]
+    fn what_no_file_names_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let outgoing = outgoing(dir.path());
+        // A file that takes no byte, as on a full disk.
+        outgoing.files().current = LogFile::open_full();
+        note(&outgoing, 1, 1);
+        let batch = outgoing.take();
+        let key = Key::of_parts(JID, "web1").unwrap();
+        assert_eq!((batch.jobs.len(), batch.unnamed), (1, vec![(Class::Return, key)]));
+        note(&outgoing, 2, 1);
+        let batch = outgoing.take();
+        assert_eq!((batch.jobs.len(), batch.unnamed.len()), (1, 0));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct CatchUp {
     pub files: VecDeque<PathBuf>,
     /// Up to where the first file is done.
     at: u64,
+    /// Jobs and returns that could not be stored, and that no file names.
+    unnamed: BTreeSet<(Class, Key)>,
     /// Data of minions that could not be stored.
     pub data: BTreeSet<ChangedData>,
     /// When to go on, by the steady clock.
@@ -35,16 +37,23 @@ pub struct CatchUp {
 
 impl CatchUp {
     pub fn new(files: Vec<PathBuf>) -> CatchUp {
-        CatchUp { files: files.into(), at: 0, data: BTreeSet::new(), due: 0 }
+        CatchUp { files: files.into(), at: 0, unnamed: BTreeSet::new(), data: BTreeSet::new(), due: 0 }
     }
 
     pub fn wait_until(&mut self, at: u64) {
         self.due = at;
     }
 
+    /// Remembers jobs and returns that no file names. A master with a full disk takes few: it acknowledges no return that its
+    /// job cache could not store.
+    pub fn remember(&mut self, unnamed: Vec<(Class, Key)>) {
+        self.unnamed.extend(unnamed);
+    }
+
     /// Returns when to go on.
     pub fn next(&self) -> Option<u64> {
-        (!self.files.is_empty() || !self.data.is_empty()).then_some(self.due)
+        let nothing = self.files.is_empty() && self.unnamed.is_empty() && self.data.is_empty();
+        (!nothing).then_some(self.due)
     }
 }
 
@@ -56,6 +65,9 @@ impl Worker {
         }
         let data: Vec<ChangedData> = std::iter::from_fn(|| self.caches.catch_up.data.pop_first()).take(STEP).collect();
         let mut changes: Vec<Change> = data.iter().filter_map(|(part, id)| self.data_change(part, id)).collect();
+        let unnamed: Vec<(Class, Key)> =
+            std::iter::from_fn(|| self.caches.catch_up.unnamed.pop_first()).take(STEP).collect();
+        changes.extend(unnamed.iter().filter_map(|(class, key)| self.unshared(*class, key)));
         let file = self.caches.catch_up.files.front().cloned();
         let named = file.map(|file| key_log::read(&file, self.caches.catch_up.at, STEP).map(|found| (file, found)));
         let (file, keys, end) = match named.transpose() {
@@ -71,6 +83,7 @@ impl Worker {
         if !self.write_records(changes) {
             let again = self.again();
             self.caches.catch_up.data.extend(data);
+            self.caches.catch_up.remember(unnamed);
             return self.caches.catch_up.wait_until(again);
         }
         if count > 0 {

@@ -150,6 +150,7 @@ impl Worker {
         let again = self.again();
         if !stored {
             self.caches.catch_up.data.extend(batch.data.drain(..));
+            self.caches.catch_up.remember(std::mem::take(&mut batch.unnamed));
             self.caches.catch_up.wait_until(again);
         }
         self.caches.catch_up.files.extend(outgoing.finish(batch, stored));
