@@ -3,12 +3,8 @@
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::jetstream::context::{Context, ContextBuilder, PublishErrorKind};
-use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::{
-    Config, DeleteMessageErrorKind, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType,
-};
-use async_nats::jetstream::{self, ErrorCode};
+use async_nats::jetstream::context::{Context, ContextBuilder};
+use async_nats::jetstream::stream::{Config, DeleteMessageErrorKind, DiscardPolicy, RetentionPolicy, StorageType};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -86,47 +82,12 @@ impl Bucket for JetStreamBucket {
     }
 
     fn publish<'a>(&'a self, name: &'a str, expected: u64, value: Bytes) -> BoxFuture<'a, Result<u64, BucketError>> {
-        async move {
-            let message = PublishMessage::build().payload(value).expected_last_subject_sequence(expected);
-            let message = message.expected_stream(self.stream());
-            let published = async {
-                let acknowledged = self.context.send_publish(self.subject(name), message).await?;
-                acknowledged.await
-            };
-            match timeout(TIMEOUT, published).await {
-                Ok(Ok(acknowledged)) => Ok(acknowledged.sequence),
-                Ok(Err(error)) => Err(match error.kind() {
-                    PublishErrorKind::WrongLastSequence => BucketError::OtherSequence,
-                    // Nobody listens there: the bucket is gone, or has no leader at the moment.
-                    PublishErrorKind::StreamNotFound => BucketError::Gone(error.to_string()),
-                    // What exactly became of it is not said.
-                    _ => BucketError::NoAnswer(error.to_string()),
-                }),
-                Err(_) => Err(silent()),
-            }
-        }
-        .boxed()
+        async move { objects::publish(&self.context, &self.stream(), self.subject(name), expected, value).await }
+            .boxed()
     }
 
     fn last<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Stored>, BucketError>> {
-        async move {
-            let subject = self.subject(name);
-            let asked = async {
-                let stream = self.context.get_stream_no_info(self.stream()).await;
-                let stream = stream.map_err(|error| BucketError::Refused(error.to_string()))?;
-                // The leader of the stream answers this. A direct get would be answered by any replica, which may be behind.
-                match stream.get_last_raw_message_by_subject(&subject).await {
-                    Ok(found) => Ok(Some(Stored { sequence: found.sequence, value: found.payload })),
-                    Err(error) => match error.kind() {
-                        LastRawMessageErrorKind::NoMessageFound => Ok(None),
-                        LastRawMessageErrorKind::JetStream(refused) => Err(refusal(&refused)),
-                        _ => Err(BucketError::NoAnswer(error.to_string())),
-                    },
-                }
-            };
-            timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(silent()))
-        }
-        .boxed()
+        async move { objects::last(&self.context, &self.stream(), &self.subject(name)).await }.boxed()
     }
 
     fn delete(&self, sequence: u64) -> BoxFuture<'_, Result<(), BucketError>> {
@@ -137,24 +98,13 @@ impl Bucket for JetStreamBucket {
                 match stream.delete_message(sequence).await {
                     Ok(_) => Ok(()),
                     Err(error) => match error.kind() {
-                        DeleteMessageErrorKind::JetStream(refused) => Err(refusal(&refused)),
+                        DeleteMessageErrorKind::JetStream(refused) => Err(objects::refusal(&refused)),
                         _ => Err(BucketError::NoAnswer(error.to_string())),
                     },
                 }
             };
-            timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(silent()))
+            timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(objects::unheard()))
         }
         .boxed()
     }
-}
-
-fn refusal(error: &jetstream::Error) -> BucketError {
-    match error.error_code() {
-        ErrorCode::STREAM_NOT_FOUND => BucketError::Gone(error.to_string()),
-        _ => BucketError::NoAnswer(error.to_string()),
-    }
-}
-
-fn silent() -> BucketError {
-    BucketError::NoAnswer(format!("JetStream has not answered within {} s", TIMEOUT.as_secs()))
 }

@@ -6,14 +6,13 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::context::Context;
-use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
 
-use crate::bucket::OpenError;
+use crate::bucket::{BucketError, OpenError, Stored};
 use crate::jetstream::context;
 use crate::names;
 use crate::objects::{self, TIMEOUT};
@@ -52,12 +51,25 @@ pub enum KeepError {
     /// It is longer than a message may be.
     #[error("it is longer than {LONGEST} bytes")]
     TooLong,
+    /// Another value is there than the one that was to be replaced: nothing was kept.
+    #[error("another value is kept there")]
+    OtherValue,
+}
+
+impl From<BucketError> for KeepError {
+    fn from(error: BucketError) -> Self {
+        match error {
+            BucketError::OtherSequence => KeepError::OtherValue,
+            other => KeepError::NoAnswer(other.to_string()),
+        }
+    }
 }
 
 impl Keep {
     /// Creates the stream of a set, whose name is written as in subjects.
     pub fn new(client: Client, set: &str) -> Keep {
-        Keep { context: context(client), name: names::keep(set), subjects: names::keep_subjects(set) }
+        let (name, subjects) = (names::keep(set), names::keep_subjects(set));
+        Keep { context: context(client), name, subjects }
     }
 
     fn config(&self) -> Config {
@@ -83,32 +95,61 @@ impl Keep {
     /// If it cannot be used, now or at all.
     pub async fn open(&self) -> Result<(), OpenError> {
         let info = objects::open(&self.context, self.config()).await?;
-        match info.config.max_age.is_zero() {
-            true => Ok(()),
-            false => Err(OpenError::Settings(format!(
+        if !info.config.max_age.is_zero() {
+            return Err(OpenError::Settings(format!(
                 "the JetStream stream {} forgets what is older than {} s (max_age), and must forget nothing",
                 self.name,
                 info.config.max_age.as_secs_f64()
-            ))),
+            )));
         }
+        Ok(())
     }
 
-    /// Keeps a value in place of an earlier one of the same class and key.
+    fn subject(&self, class: &str, key: &str) -> String {
+        format!("{}.{}.{}", self.subjects, names::part(class), names::part(key))
+    }
+
+    /// Returns what is kept of a class and key. What is longer than a value may be is no value.
     ///
     /// # Errors
     /// See [`KeepError`].
-    pub async fn put(&self, class: &str, key: &str, value: Bytes) -> Result<(), KeepError> {
+    pub async fn last(&self, class: &str, key: &str) -> Result<Option<Stored>, KeepError> {
+        let found = objects::last(&self.context, &self.name, &self.subject(class, key)).await?;
+        Ok(found.map(|stored| match stored.value.len() <= LONGEST {
+            true => stored,
+            // Another one may take its place, so its sequence counts.
+            false => Stored { value: Bytes::new(), ..stored },
+        }))
+    }
+
+    /// Keeps a value in place of the one of its class and key that has this sequence; 0: if there is none. So one that arrives late
+    /// replaces none that its sender does not know.
+    ///
+    /// # Errors
+    /// See [`KeepError`].
+    pub async fn put(&self, class: &str, key: &str, sequence: u64, value: Bytes) -> Result<(), KeepError> {
         if value.len() > LONGEST {
             return Err(KeepError::TooLong);
         }
-        let subject = format!("{}.{}.{}", self.subjects, names::part(class), names::part(key));
-        let message = PublishMessage::build().payload(value).expected_stream(self.name.clone());
-        let published = async { self.context.send_publish(subject, message).await?.await };
-        match timeout(TIMEOUT, published).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(KeepError::NoAnswer(error.to_string())),
-            Err(_) => Err(KeepError::NoAnswer(format!("JetStream has not answered within {} s", TIMEOUT.as_secs()))),
-        }
+        let subject = self.subject(class, key);
+        objects::publish(&self.context, &self.name, subject, sequence, value).await?;
+        Ok(())
+    }
+
+    /// Removes the value of a class and key that has this sequence, and no later one.
+    ///
+    /// # Errors
+    /// See [`KeepError`].
+    pub async fn remove(&self, class: &str, key: &str, sequence: u64) -> Result<(), KeepError> {
+        let asked = async {
+            let stream = self.context.get_stream_no_info(&self.name).await.map_err(no_answer)?;
+            // The stream denies that single messages are deleted, so that nothing but what has expired is missed. A purge ends before
+            // the sequence that it names.
+            let purge = stream.purge().filter(self.subject(class, key)).sequence(sequence.saturating_add(1));
+            purge.await.map_err(no_answer)
+        };
+        timeout(TIMEOUT, asked).await.map_err(|_| KeepError::from(objects::unheard()))??;
+        Ok(())
     }
 
     /// Reads all values of a class, in the order in which they were kept, until all are handed on or nobody takes them any more.

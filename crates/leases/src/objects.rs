@@ -1,15 +1,17 @@
-//! Streams in JetStream: found as they must be, or made.
+//! Streams in JetStream: found as they must be, or made. What stands under a subject is written by compare-and-set.
 
 use std::time::Duration;
 
-use async_nats::jetstream::context::{Context, RequestError, RequestErrorKind};
+use async_nats::jetstream::context::{Context, PublishErrorKind, RequestError, RequestErrorKind};
+use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{Config, Info};
+use async_nats::jetstream::stream::{Config, Info, LastRawMessageErrorKind};
 use async_nats::jetstream::{Error, ErrorCode};
+use bytes::Bytes;
 use tokio::time::timeout;
 use tracing::info;
 
-use crate::bucket::OpenError;
+use crate::bucket::{BucketError, OpenError, Stored};
 
 /// For how long a request waits for its answer.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
@@ -67,6 +69,67 @@ fn has_too_few_servers(error: &Error) -> bool {
     }
 }
 
+/// Stores a value under a subject if the last one there has the expected sequence; 0: if there is none. Returns the new sequence.
+///
+/// # Errors
+/// See [`BucketError`].
+pub async fn publish(
+    context: &Context,
+    stream: &str,
+    subject: String,
+    expected: u64,
+    value: Bytes,
+) -> Result<u64, BucketError> {
+    let message = PublishMessage::build().payload(value).expected_last_subject_sequence(expected);
+    let message = message.expected_stream(stream);
+    let published = async { context.send_publish(subject, message).await?.await };
+    match timeout(TIMEOUT, published).await {
+        Ok(Ok(acknowledged)) => Ok(acknowledged.sequence),
+        Ok(Err(error)) => Err(match error.kind() {
+            PublishErrorKind::WrongLastSequence => BucketError::OtherSequence,
+            // Nobody listens there: the stream is gone, or has no leader at the moment.
+            PublishErrorKind::StreamNotFound => BucketError::Gone(error.to_string()),
+            // What exactly became of it is not said.
+            _ => BucketError::NoAnswer(error.to_string()),
+        }),
+        Err(_) => Err(unheard()),
+    }
+}
+
+/// Returns the last value under a subject, as the server in charge of the stream knows it.
+///
+/// # Errors
+/// See [`BucketError`].
+pub async fn last(context: &Context, stream: &str, subject: &str) -> Result<Option<Stored>, BucketError> {
+    let asked = async {
+        let stream = context.get_stream_no_info(stream).await;
+        let stream = stream.map_err(|error| BucketError::Refused(error.to_string()))?;
+        // The leader of the stream answers this. A direct get would be answered by any replica, which may be behind.
+        match stream.get_last_raw_message_by_subject(subject).await {
+            Ok(found) => Ok(Some(Stored { sequence: found.sequence, value: found.payload })),
+            Err(error) => match error.kind() {
+                LastRawMessageErrorKind::NoMessageFound => Ok(None),
+                LastRawMessageErrorKind::JetStream(refused) => Err(refusal(&refused)),
+                _ => Err(BucketError::NoAnswer(error.to_string())),
+            },
+        }
+    };
+    timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(unheard()))
+}
+
+/// Returns what a refusal means for whoever wanted to store or read something.
+pub fn refusal(error: &Error) -> BucketError {
+    match error.error_code() {
+        ErrorCode::STREAM_NOT_FOUND => BucketError::Gone(error.to_string()),
+        _ => BucketError::NoAnswer(error.to_string()),
+    }
+}
+
+/// Nobody has answered in time: what was to be stored may be stored.
+pub fn unheard() -> BucketError {
+    BucketError::NoAnswer(silence())
+}
+
 async fn request<T: serde::Serialize + ?Sized>(
     context: &Context,
     subject: String,
@@ -93,7 +156,11 @@ fn unanswered(context: &Context, error: &RequestError) -> OpenError {
 }
 
 fn silent() -> OpenError {
-    OpenError::NoAnswer(format!("JetStream has not answered within {} s", TIMEOUT.as_secs()))
+    OpenError::NoAnswer(silence())
+}
+
+fn silence() -> String {
+    format!("JetStream has not answered within {} s", TIMEOUT.as_secs())
 }
 
 fn refused(error: &Error) -> OpenError {

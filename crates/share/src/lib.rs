@@ -40,7 +40,7 @@ pub use fields::Malformed;
 pub use files::{FileVerdict, KeyFile, LossWatch, Lost, is_refused, judge};
 pub use key::Key;
 pub use message::Message;
-pub use model::{Action, Change, KeptRecord, Model, Moment, SetClock, SetTime, Settings};
+pub use model::{Action, Change, KeptRecord, KeptVerdict, Model, Moment, SetClock, SetTime, Settings};
 pub use owners::owner;
 pub use presence::{Presence, PresenceError, PresenceSum};
 pub use record::{Claim, Content, Record, Return};

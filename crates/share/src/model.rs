@@ -33,7 +33,7 @@ mod welcome;
 pub use action::Action;
 pub use change::Change;
 use jobs::Retold;
-pub use kept::KeptRecord;
+pub use kept::{KeptRecord, KeptVerdict};
 use members::Members;
 use outbox::Outbox;
 use peer::Peer;

@@ -194,13 +194,14 @@ async fn what_is_kept_is_read_again_and_only_the_last_of_each_key() {
     assert_eq!(read(&keep).await.len(), 0);
     let long = "x".repeat(4_000);
     for number in 0..700 {
-        keep.put("keys", &format!("web{number}"), format!("{number}").into()).await.unwrap();
+        keep.put("keys", &format!("web{number}"), 0, format!("{number}").into()).await.unwrap();
     }
     for (key, value) in [("web0", "again"), ("*.>", "odd"), (&long, "long")] {
-        keep.put("keys", key, value.into()).await.unwrap();
+        let sequence = keep.last("keys", key).await.unwrap().map_or(0, |last| last.sequence);
+        keep.put("keys", key, sequence, value.into()).await.unwrap();
     }
-    keep.put("members", "web0", "of another class".into()).await.unwrap();
-    assert_eq!(keep.put("keys", "a", vec![0; saltern_leases::LONGEST + 1].into()).await, Err(KeepError::TooLong));
+    keep.put("members", "web0", 0, "of another class".into()).await.unwrap();
+    assert_eq!(keep.put("keys", "a", 0, vec![0; saltern_leases::LONGEST + 1].into()).await, Err(KeepError::TooLong));
     servers.kill(0);
     servers.begin(0);
     timeout(PATIENCE, async { while keep.open().await.is_err() {} }).await.unwrap();
@@ -208,4 +209,28 @@ async fn what_is_kept_is_read_again_and_only_the_last_of_each_key() {
     let last: Vec<&[u8]> = read.iter().rev().take(3).rev().map(|value| &value[..]).collect();
     assert_eq!(last, [&b"again"[..], b"odd", b"long"]);
     assert_eq!(read.len(), 702, "each key once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_arrives_late_replaces_no_newer_one_and_only_the_named_one_is_removed() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 1, true);
+    let keep = Keep::new(servers.client().await, "a_b");
+    timeout(PATIENCE, async { while keep.open().await.is_err() {} }).await.unwrap();
+    keep.put("keys", "web1", 0, "first".into()).await.unwrap();
+    let first = keep.last("keys", "web1").await.unwrap().unwrap();
+    keep.put("keys", "web1", first.sequence, "second".into()).await.unwrap();
+    // What was sent before the second one, and is tried again after it.
+    for late in [0, first.sequence] {
+        assert_eq!(keep.put("keys", "web1", late, "late".into()).await, Err(KeepError::OtherValue));
+    }
+    let second = keep.last("keys", "web1").await.unwrap().unwrap();
+    assert_eq!(&second.value[..], b"second");
+    keep.put("keys", "web2", 0, "another key".into()).await.unwrap();
+    keep.remove("keys", "web1", first.sequence).await.unwrap();
+    assert_eq!(keep.last("keys", "web1").await, Ok(Some(second.clone())), "a later one stays");
+    keep.remove("keys", "web1", second.sequence).await.unwrap();
+    assert_eq!(keep.last("keys", "web1").await, Ok(None));
+    keep.put("keys", "web1", 0, "third".into()).await.unwrap();
+    assert_eq!(read(&keep).await, ["another key", "third"]);
 }

@@ -56,6 +56,7 @@ impl Worker {
                         self.not_stored.insert(id, (self.again(), reason));
                     }
                 }
+                Action::Forgotten { id, digest } => self.note_forgotten(&id, digest),
                 Action::Unlink(_) => self.renew_members(),
                 Action::Warn(text) => self.warn_of_member(&text),
                 Action::Compared { node, at } => self.note_compared(node, at),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Class, Key, KeyFile, Lane, Message, Node, Record, State, To};
+use crate::{Class, Digest, Key, KeyFile, Lane, Message, Node, Record, State, To};
 
 /// Something to do, in the order in which it was returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,13 @@ pub enum Action {
         node: Node,
         /// Which records.
         records: Vec<(Class, Key)>,
+    },
+    /// A deletion of a minion key has expired and is forgotten: what keeps it elsewhere may forget it, too.
+    Forgotten {
+        /// The minion id.
+        id: Key,
+        /// What the record said.
+        digest: Digest,
     },
     /// Close the link to this node: it is no member any more.
     Unlink(Node),

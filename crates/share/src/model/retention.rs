@@ -72,8 +72,13 @@ impl<R: Records> Model<R> {
         if removed.len() >= MOST_JOB_RECORDS {
             self.sweep = now.steady + SWEEP_AGAIN;
         }
+        let mut forgotten = Vec::new();
         for class in [Class::Keys, Class::Data] {
             let old = self.records.tombstones(class, before);
+            if class == Class::Keys {
+                let known = old.iter().filter_map(|id| self.records.get(class, id));
+                forgotten.extend(known.map(|record| Action::Forgotten { id: record.key, digest: record.digest }));
+            }
             removed.extend(old.into_iter().map(|key| RecordChange::Remove { class, key }));
         }
         for class in [Class::Token, Class::Claim] {
@@ -87,8 +92,9 @@ impl<R: Records> Model<R> {
         if removed.is_empty() {
             return;
         }
-        if let Err(error) = self.records.apply(removed, self.clock.last()) {
-            actions.push(Action::Warn(format!("expired records are not removed: {error}")));
+        match self.records.apply(removed, self.clock.last()) {
+            Ok(()) => actions.append(&mut forgotten),
+            Err(error) => actions.push(Action::Warn(format!("expired records are not removed: {error}"))),
         }
     }
 }

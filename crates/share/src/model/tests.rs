@@ -11,6 +11,7 @@ use crate::{By, Claim, Content, Index, KeyFile, Lane, Return, SignedDecision, St
 
 mod data;
 mod jobs;
+mod kept;
 mod keys;
 mod late;
 mod net;

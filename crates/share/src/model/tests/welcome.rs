@@ -4,13 +4,13 @@ use super::*;
 use crate::{Decision, KeptRecord};
 
 /// A record as a member has it kept outside the set.
-fn kept_by(writer: usize, record: Record) -> KeptRecord {
+pub(super) fn kept_by(writer: usize, record: Record) -> KeptRecord {
     let (key, signed) = (net::member_key(writer), Bytes::from(format!("{record:?}")));
     let signature = key.sign(&signed).unwrap();
-    KeptRecord { record, writer: Node::of_key(&key.public()), signed, signature }
+    KeptRecord { record, writer: Node::of_key(&key.public()), signed, signature, age: 0, at: 0 }
 }
 
-fn kept_of(net: &Net, host: usize, class: Class, key: &Key) -> KeptRecord {
+pub(super) fn kept_of(net: &Net, host: usize, class: Class, key: &Key) -> KeptRecord {
     kept_by(host, net.hosts[host].model.records().get(class, key).unwrap())
 }
 
