@@ -1,12 +1,13 @@
 //! A stream that keeps the last copy of signed decisions, for a master that meets nobody. It is never the only copy, and whoever reads
 //! it must check what it says: servers may have been taken over.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::context::Context;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::Sender;
@@ -40,6 +41,8 @@ pub struct Keep {
     context: Context,
     name: String,
     subjects: String,
+    /// It was said that the servers do not take the bound of messages.
+    has_warned: AtomicBool,
 }
 
 /// Why something could not be kept or read.
@@ -69,7 +72,7 @@ impl Keep {
     /// Creates the stream of a set, whose name is written as in subjects.
     pub fn new(client: Client, set: &str) -> Keep {
         let (name, subjects) = (names::keep(set), names::keep_subjects(set));
-        Keep { context: context(client), name, subjects }
+        Keep { context: context(client), name, subjects, has_warned: AtomicBool::new(false) }
     }
 
     fn config(&self) -> Config {
@@ -101,6 +104,32 @@ impl Keep {
                 self.name,
                 info.config.max_age.as_secs_f64()
             )));
+        }
+        self.bound_messages(info).await
+    }
+
+    /// Sets the maximum length of a message. Earlier versions made the stream without, and people may have made it with another one.
+    async fn bound_messages(&self, info: Info) -> Result<(), OpenError> {
+        let (wanted, found) = (self.config().max_message_size, info.config.max_message_size);
+        if found == wanted {
+            return Ok(());
+        }
+        let config = Config { max_message_size: wanted, ..info.config };
+        let Err(reason) = objects::update(&self.context, &config).await else {
+            tracing::info!("the JetStream stream {} takes messages of up to {wanted} bytes from now on", self.name);
+            return Ok(());
+        };
+        let problem = format!(
+            "the JetStream stream {} has the setting max_msg_size {found}, {wanted} is needed, and the servers do not let this master \
+             change it: {reason}. Change it with 'nats stream edit {} --max-msg-size={wanted}'",
+            self.name, self.name
+        );
+        // Without a bound, or with a higher one, all that masters keep has room.
+        if found > 0 && found < wanted {
+            return Err(OpenError::Settings(problem));
+        }
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!("{problem}");
         }
         Ok(())
     }

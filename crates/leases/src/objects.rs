@@ -69,6 +69,18 @@ fn has_too_few_servers(error: &Error) -> bool {
     }
 }
 
+/// Gives an existing stream another configuration.
+///
+/// # Errors
+/// Why the servers refuse that, or that they do not answer.
+pub async fn update(context: &Context, config: &Config) -> Result<(), String> {
+    match request(context, format!("STREAM.UPDATE.{}", config.name), config).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Stores a value under a subject if the last one there has the expected sequence; 0: if there is none. Returns the new sequence.
 ///
 /// # Errors

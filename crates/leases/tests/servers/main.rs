@@ -234,3 +234,38 @@ async fn a_value_that_arrives_late_replaces_no_newer_one_and_only_the_named_one_
     keep.put("keys", "web1", 0, "third".into()).await.unwrap();
     assert_eq!(read(&keep).await, ["another key", "third"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_stream_gets_the_bound_of_messages_and_a_refusal_names_it() {
+    let Some(program) = program() else { return };
+    let servers = Servers::with_users(&program);
+    let client = servers.client().await;
+    let jetstream = async_nats::jetstream::new(client.clone());
+    let made = |set: &str, max_message_size: i32| async_nats::jetstream::stream::Config {
+        name: format!("SALTERN_{set}_KEEP"),
+        subjects: vec![format!("saltern.{set}.keep.>")],
+        max_messages_per_subject: 1,
+        max_bytes: 1 << 30,
+        max_message_size,
+        discard: async_nats::jetstream::stream::DiscardPolicy::New,
+        deny_delete: true,
+        ..Default::default()
+    };
+    for (set, bound) in [("a", -1), ("b", 10), ("c", 1 << 20)] {
+        let create = async { while jetstream.create_stream(made(set, bound)).await.is_err() {} };
+        timeout(PATIENCE, create).await.expect("JetStream begins to answer");
+        Keep::new(client.clone(), set).open().await.unwrap();
+        let mut stream = jetstream.get_stream(format!("SALTERN_{set}_KEEP")).await.unwrap();
+        let config = &stream.info().await.unwrap().config;
+        assert_eq!(config.max_message_size, saltern_leases::LONGEST as i32 + 1_024, "{bound}");
+        assert_eq!((config.max_bytes, config.deny_delete), (1 << 30, true), "all else stays");
+    }
+    for (set, bound, is_used) in [("d", 10, false), ("e", -1, true)] {
+        jetstream.create_stream(made(set, bound)).await.unwrap();
+        let opened = Keep::new(servers.limited_client().await, set).open().await;
+        assert_eq!(opened.is_ok(), is_used, "{opened:?}");
+        if let Err(error) = opened {
+            assert!(error.to_string().contains("max_msg_size 10"), "{error}");
+        }
+    }
+}
