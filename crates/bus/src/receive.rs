@@ -119,6 +119,7 @@ impl Hub {
                     (wall, state.linked.replace(linked.clone()).as_ref() != Some(&linked))
                 };
                 self.members.heard_wall(link.node, wall);
+                self.members.heard_report(link.node, &report);
                 self.state().roster.reported(link.node, report);
                 if changed {
                     self.inbox.linked(link.node, link.id, linked);

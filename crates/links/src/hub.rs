@@ -220,6 +220,7 @@ impl Hub {
 
     /// Notes a report of a member.
     pub fn reported(&self, node: Node, report: SelfReport) {
+        self.members.heard_report(node, &report);
         self.state().roster.reported(node, report);
     }
 

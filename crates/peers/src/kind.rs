@@ -6,7 +6,7 @@ use share::member::Role;
 use share::{Class, Classes, Lane, Malformed, Node};
 use value::Value;
 
-use crate::members::SelfReport;
+use crate::members::{LeaseSource, SelfReport};
 use crate::status::PeerInfo;
 
 /// The number of this format.
@@ -249,6 +249,18 @@ fn shown(reason: &str) -> String {
     text
 }
 
+impl LeaseSource {
+    /// Returns what a number says; `None` for nothing, and for what later versions say.
+    fn from_number(number: u64) -> Option<LeaseSource> {
+        match number {
+            1 => Some(LeaseSource::Members),
+            2 => Some(LeaseSource::JetStream),
+            3 => Some(LeaseSource::Off),
+            _ => None,
+        }
+    }
+}
+
 impl SelfReport {
     fn field(&self) -> Value {
         let classes = self.classes.iter().map(|class| number(u64::from(class.number()))).collect();
@@ -258,6 +270,7 @@ impl SelfReport {
             number(self.highest),
             number(self.highest_of_peer),
             number(self.compared),
+            number(self.leases.map_or(0, |leases| leases as u64 + 1)),
         ])
     }
 
@@ -275,6 +288,11 @@ impl SelfReport {
             highest: fields.number("a time")?,
             highest_of_peer: fields.number("a time")?,
             compared: fields.number("a time")?,
+            leases: match fields.left() {
+                // Earlier versions do not say it.
+                0 => None,
+                _ => LeaseSource::from_number(fields.number("how leases are taken")?),
+            },
         })
     }
 }
@@ -392,7 +410,8 @@ pub(crate) mod tests {
 
     fn report() -> SelfReport {
         let classes = Classes::without(&[Class::Data, Class::Keys]);
-        SelfReport { classes, minions: 4211, highest: 1 << 57, highest_of_peer: 3, compared: 1_577_836_800_000 }
+        let leases = Some(LeaseSource::JetStream);
+        SelfReport { classes, minions: 4211, highest: 1 << 57, highest_of_peer: 3, compared: 1_577_836_800_000, leases }
     }
 
     fn all() -> Vec<Frame> {
@@ -440,6 +459,16 @@ pub(crate) mod tests {
         assert_eq!(Frame::decode(&packed(vec!["later".into(), number(1)])), Ok(None));
         let longer = packed(vec!["pong".into(), number(1), "later".into()]);
         assert_eq!(Frame::decode(&longer), Ok(Some(Frame::Pong { number: 1 })));
+        let report_of = |leases: Vec<Value>| {
+            let mut fields = vec![Value::List(vec![]), number(1), number(2), number(3), number(4)];
+            fields.extend(leases);
+            let ping = packed(vec!["ping".into(), number(1), number(2), Value::List(vec![]), Value::List(fields)]);
+            let Ok(Some(Frame::Ping { report, .. })) = Frame::decode(&ping) else { panic!("a ping") };
+            report.leases
+        };
+        assert_eq!(report_of(vec![]), None, "an earlier version");
+        assert_eq!(report_of(vec![number(3), "later".into()]), Some(LeaseSource::Off));
+        assert_eq!([0, 4, 99].map(|unknown| report_of(vec![number(unknown)])), [None; 3]);
         let crowd = (0..=MOST_MEMBERS as u64).map(|_| Value::Null).collect();
         let ping = |linked| packed(vec!["ping".into(), number(1), number(2), Value::List(linked), report().field()]);
         assert!(Frame::decode(&ping(vec![])).is_ok() && Frame::decode(&ping(crowd)).is_err());

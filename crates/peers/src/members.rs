@@ -38,6 +38,17 @@ impl Newcomer {
     }
 }
 
+/// How a member takes the leases of what the set does once. Members that differ in this do not know of each other's leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseSource {
+    /// Members grant them, by votes or by rank.
+    Members,
+    /// The JetStream of the bus grants them.
+    JetStream,
+    /// It takes none: it does everything by itself.
+    Off,
+}
+
 /// What a member tells a linked peer about itself, with each heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfReport {
@@ -52,11 +63,13 @@ pub struct SelfReport {
     pub highest_of_peer: u64,
     /// When its copy was last found equal to that of the peer, in milliseconds since 1970; 0 for never.
     pub compared: u64,
+    /// How it takes leases; `None` if it does not know yet, or is of an earlier version.
+    pub leases: Option<LeaseSource>,
 }
 
 impl Default for SelfReport {
     fn default() -> Self {
-        SelfReport { classes: Classes::ALL, minions: 0, highest: 0, highest_of_peer: 0, compared: 0 }
+        SelfReport { classes: Classes::ALL, minions: 0, highest: 0, highest_of_peer: 0, compared: 0, leases: None }
     }
 }
 
@@ -97,6 +110,9 @@ pub trait Members: Send + Sync {
 
     /// Takes note of the wall clock of the host of a linked member, in milliseconds since 1970.
     fn heard_wall(&self, _node: Node, _theirs: u64) {}
+
+    /// Takes note of what a linked member says about itself.
+    fn heard_report(&self, _node: Node, _report: &SelfReport) {}
 
     /// Returns what a peer is told about this member.
     fn self_report(&self, _peer: Node) -> SelfReport {

@@ -284,7 +284,7 @@ fn an_address_that_does_not_answer_is_listed_with_the_reason() {
 fn members_report_about_themselves_before_they_are_up_and_with_each_heartbeat() {
     Sim::run(1, async |sim| {
         let classes = Classes::without(&[Class::Data]);
-        let report = SelfReport { classes, minions: 4211, highest: 7, highest_of_peer: 8, compared: 9 };
+        let report = SelfReport { classes, minions: 4211, highest: 7, highest_of_peer: 8, compared: 9, leases: None };
         let (one, two) = (acquainted(&[1, 2]), acquainted(&[1, 2]));
         *two.report.lock().unwrap() = report;
         let (mut one, two) = meet(&sim, (options(1), one), (options(2), two)).await;

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leases::{Bucket as _, Change, Health, JetStreamBucket, Leases, OpenError, Who};
+use peers::members::LeaseSource;
 use rt::Rt;
 use share::Node;
+use share::member::Role;
 use share::votes::{Ballot, Mode, SetAction, SetLeases, Voters};
 use store::disk::{self, Writing};
 use tokio::sync::mpsc::Sender;
@@ -47,6 +49,16 @@ impl Grants {
             config::Once::JetStream => Grants::Servers,
             config::Once::Auto if cluster.bus.is_some() => Grants::IfThere,
             _ => Grants::Members,
+        }
+    }
+
+    /// Returns how this member takes leases by the options; `None` if it depends on the servers.
+    pub fn source(self, once: config::Once) -> Option<LeaseSource> {
+        match self {
+            Grants::Servers => Some(LeaseSource::JetStream),
+            Grants::IfThere => None,
+            Grants::Members if once == config::Once::Off => Some(LeaseSource::Off),
+            Grants::Members => Some(LeaseSource::Members),
         }
     }
 }
@@ -228,7 +240,8 @@ impl Found {
         Found(records.with_file_name("jetstream"))
     }
 
-    fn is_noted(&self) -> bool {
+    /// Returns whether this master takes leases from JetStream whatever the servers say.
+    pub fn is_noted(&self) -> bool {
         self.0.exists()
     }
 
@@ -332,15 +345,29 @@ impl Worker {
                     actions.push(SetAction::Taken { lease: name, fence: Ballot { round: fence, node } });
                 }
                 Change::Lost { name } => actions.push(SetAction::Lost { lease: name }),
-                Change::Health(health) => report(&health),
+                Change::Health(health) => {
+                    // Others that vote hear of it.
+                    if matches!(health, Health::New | Health::Sound(_)) {
+                        self.take_leases(LeaseSource::JetStream);
+                    }
+                    report(&health);
+                }
             }
         }
         self.follow_leases(actions);
     }
 
+    /// Tells the others how this member takes leases.
+    pub(super) fn take_leases(&self, source: LeaseSource) {
+        if self.settings.role != Role::Reader {
+            self.members.take_leases(source);
+        }
+    }
+
     /// Has the members decide from now on.
     pub(super) fn no_jetstream(&mut self) {
         self.settings.grants = Grants::Members;
+        self.take_leases(LeaseSource::Members);
         self.once.held.grant_by(None);
         self.once.leases.granted = None;
         self.restart_duties();

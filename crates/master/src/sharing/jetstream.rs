@@ -6,12 +6,13 @@ use std::sync::Arc;
 use config::Cluster;
 use crypto::MemberKey;
 use leases::{JetStreamBucket, Keep};
+use peers::members::LeaseSource;
 use rt::Rt;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::granted::{Found, Taking};
+use super::granted::{Found, Grants, Taking};
 use super::kept::{KeepProof, Keeping, Unkept};
 use super::settings::Settings;
 use super::worker::{Work, Worker};
@@ -51,6 +52,9 @@ impl JetStream {
     pub fn prepare(&self, owner: &mut Worker) {
         if self.seal.is_some() {
             owner.keep(self.unkept.clone());
+        }
+        if owner.settings.grants == Grants::IfThere && self.found.is_noted() {
+            owner.take_leases(LeaseSource::JetStream);
         }
     }
 

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use crypto::MEMBER_KEY_LEN;
-use peers::members::{Members, Newcomer, SelfReport, Standing};
+use peers::members::{LeaseSource, Members, Newcomer, SelfReport, Standing};
 use share::member::{Member, Right, Rights};
 use share::message::Put;
 use share::{Class, Classes, Content, Entry, Key, Message, Model, Node, Record, Records, Stamp, State, distinct_slots};
 use tokio::sync::mpsc::Sender;
 use wire::Jid;
 
+use super::lease_sources::{LeaseSources, in_words};
 use super::worker::Work;
 use crate::set_clock::Clock;
 
@@ -28,6 +29,7 @@ pub struct MemberBook {
     /// What this member shares.
     classes: Classes,
     clock: Option<Arc<Clock>>,
+    leases: Mutex<LeaseSources>,
 }
 
 #[derive(Default)]
@@ -44,7 +46,7 @@ struct Known {
 impl MemberBook {
     /// Nobody is known yet. What links report goes to the worker.
     pub fn new(worker: Sender<Work>, classes: Classes, clock: Option<Arc<Clock>>) -> Self {
-        MemberBook { known: Mutex::default(), worker, classes, clock }
+        MemberBook { known: Mutex::default(), worker, classes, clock, leases: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -131,6 +133,33 @@ impl MemberBook {
     pub fn accepted(&self, text: &str) -> Vec<Node> {
         let all = self.all().into_iter().filter(|(_, (_, state))| *state == State::Accepted);
         all.map(|(node, _)| node).filter(|node| self.is_called(*node, text)).collect()
+    }
+
+    fn leases(&self) -> MutexGuard<'_, LeaseSources> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of how this member takes leases, and tells the others with the next heartbeat.
+    pub fn take_leases(&self, source: LeaseSource) {
+        let others = self.leases().set_own(source);
+        others.into_iter().for_each(|node| self.warn_of_leases(node));
+    }
+
+    /// Returns how another member takes leases, in words, and whether this one does it in the same way.
+    pub fn leases_of(&self, node: Node) -> Option<(&'static str, bool)> {
+        let leases = self.leases();
+        leases.of(node).map(|source| (in_words(source), leases.differs(node).is_none()))
+    }
+
+    fn warn_of_leases(&self, node: Node) {
+        let Some((theirs, own)) = self.leases().differs(node).filter(|_| self.may(node, Right::Lease)) else { return };
+        tracing::warn!(
+            "the master {} takes leases {} and this one {}, so both may run what the set does once: give all masters the same \
+             cluster_once, and let all reach the same servers of cluster_bus",
+            self.called(node),
+            in_words(theirs),
+            in_words(own)
+        );
     }
 
     /// Forgets a newcomer that the model did not take.
@@ -284,6 +313,13 @@ impl Members for MemberBook {
         }
     }
 
+    fn heard_report(&self, node: Node, report: &SelfReport) {
+        let is_news = self.leases().heard(node, report.leases);
+        if is_news {
+            self.warn_of_leases(node);
+        }
+    }
+
     fn admit(&self, newcomer: &Newcomer) -> Result<(), String> {
         let member = member(newcomer);
         let mut known = self.known();
@@ -318,7 +354,7 @@ impl Members for MemberBook {
     }
 
     fn self_report(&self, _peer: Node) -> SelfReport {
-        SelfReport { classes: self.classes, ..SelfReport::default() }
+        SelfReport { classes: self.classes, leases: self.leases().own(), ..SelfReport::default() }
     }
 }
 

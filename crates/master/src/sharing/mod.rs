@@ -7,7 +7,7 @@
 //! `drift` compares what is not shared, such as files and access control;
 //! `once` decides which member runs what the set does once, by votes of the list in the file `voters` or as JetStream grants it
 //! (`granted`, started by `jetstream`), and `kept` has JetStream keep what was decided for a master that meets nobody; `named` does so for programs,
-//! and `held` stops runs whose lease is lost; `restart` begins again after a bug; `room` waits for
+//! and `held` stops runs whose lease is lost; `lease_sources` knows how each member takes leases; `restart` begins again after a bug; `room` waits for
 //! room on the disk before the start;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs`, `data` and `tokens` make records of it and write
 //! those of others to the caches, and `catch_up` shares what a crash or a full disk has left.
@@ -29,6 +29,7 @@ mod jetstream;
 mod jobs;
 mod kept;
 mod keys;
+mod lease_sources;
 mod log;
 mod lost;
 mod members;
@@ -50,6 +51,7 @@ use std::sync::Arc;
 
 use ::keys::{KeyStore, SignInChanges};
 use rt::Rt;
+use share::member::Role;
 use share::{Class, Key, Model, Node, State};
 use store::share::ShareFile;
 use tokio::sync::mpsc;
@@ -158,6 +160,9 @@ pub async fn start(
     let clock = Arc::new(Clock::new(model.clock(), rt.clone()));
     let clock = shared.clock.get_or_init(|| clock).clone();
     let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared, Some(clock.clone())));
+    if let Some(source) = settings.grants.source(cluster.once).filter(|_| settings.role != Role::Reader) {
+        book.take_leases(source);
+    }
     let (fleet, (inbox, jobs)) = (Arc::new(Fleet::new(node)), Inbox::new());
     let (event_inbox, arriving) = EventInbox::new();
     let (drift, drift_news) = DriftInbox::new();

@@ -37,6 +37,12 @@ impl Worker {
             if let Some(count) = minions.get(node) {
                 shown.insert("minions", *count);
             }
+            if let Some((source, is_same)) = self.members.leases_of(*node).filter(|_| linked) {
+                shown.insert("leases", source);
+                if !is_same {
+                    shown.insert("problem", "it takes leases in another way than this master (cluster_once)");
+                }
+            }
             if let Some(at) = self.model.compared(*node).or_else(|| compared.get(node).copied()) {
                 shown.insert("compared", reader.time(at));
             }
