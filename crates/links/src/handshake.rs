@@ -64,23 +64,29 @@ pub(crate) async fn meet(
     let peer = Peer { node, key, address, dialled, proves: dial.is_none_or(|dial| dial.proves) };
     let hello = Hello { lane: dial.map_or(Lane::Talk, |dial| dial.lane), ..own_hello(hub, node, knows(hub, &peer)) };
     let mut met = Met { stream, reader: FrameReader::of_stranger(), node, hello, dialled, address: address.ip() };
-    if node == hub.node {
+    if key == hub.options.key.public() {
         return Err(same_key(hub, &mut met, local.ip()).await);
     }
-    found(node);
-    match greet(hub, &mut met, &peer).await {
+    let has_key = has_whole_key(hub, &peer);
+    if has_key {
+        found(node);
+    }
+    let greeted = if has_key { greet(hub, &mut met, &peer).await } else { Err(Failed::OtherKey) };
+    match greeted {
         Ok(()) => {
             met.trust();
             Ok(met)
         }
         Err(failed) => {
-            if hub.members.standing(node) == Standing::Member {
+            // What somebody else does under its node is no reason why a member is not linked.
+            if hub.members.standing(node) == Standing::Member && !matches!(failed, Failed::OtherKey) {
                 hub.refused(node, &failed);
             }
             let frame = match &failed {
                 Failed::Refuse(refusal) => {
                     Some(Frame::Refused { reason: refusal.to_string(), word: refusal.word().to_owned() })
                 }
+                Failed::OtherKey => Some(Frame::Refused { reason: failed.to_string(), word: failed.word().to_owned() }),
                 // Both try again, and each may have heard of the other by then.
                 Failed::NotNamed => Some(Frame::Bye(failed.to_string())),
                 _ => None,
@@ -91,6 +97,15 @@ pub(crate) async fn meet(
             }
             Err(failed)
         }
+    }
+}
+
+/// Returns whether the peer has the whole key of the member with its node, if that is one. A node has 64 bits of a digest of the key,
+/// so another key for it can be found.
+fn has_whole_key(hub: &Hub, peer: &Peer) -> bool {
+    match hub.members.standing(peer.node) {
+        Standing::Member => hub.members.is_key_of(peer.node, &peer.key),
+        Standing::Stranger | Standing::Removed => peer.node != hub.node,
     }
 }
 
@@ -142,6 +157,10 @@ async fn introduce(hub: &Hub, met: &mut Met, peer: &Peer, theirs: Hello) -> Resu
         copied: hub.twin(peer.node, theirs.boot).map(|other| Hosts::At([peer.address.ip(), other])),
     };
     judge(&theirs, &facts).map_err(Failed::Refuse)?;
+    // It may have become a member since the connection began, by another one of its own or of somebody with the same node.
+    if !has_whole_key(hub, peer) {
+        return Err(Failed::OtherKey);
+    }
     // TLS has proven the key of a member. What a stranger says of the time counts only after its proof.
     if standing == Standing::Member {
         hub.members.heard_time(peer.node, theirs.now);

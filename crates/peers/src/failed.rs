@@ -34,6 +34,8 @@ pub enum Failed {
     NoTls(&'static str),
     #[error("the peer has no member key")]
     NoKey,
+    #[error("its key is another one than that of the member with its node")]
+    OtherKey,
     #[error("the address is that of this member")]
     Myself,
     #[error("the two do not know each other, and this member proves itself only at addresses in cluster_peers")]
@@ -79,6 +81,7 @@ impl Failed {
             Failed::Malformed(_) | Failed::Unexpected(_) => "malformed",
             Failed::NoTls(reason) => reason,
             Failed::NoKey => "key",
+            Failed::OtherKey => "other key",
             Failed::Myself => "myself",
             Failed::NotNamed => "not named",
             Failed::Refuse(refusal) => refusal.word(),
@@ -104,13 +107,13 @@ impl Failed {
 
     /// Returns whether somebody has decided this, so that it says more than a connection that ends without a word.
     pub fn is_decided(&self) -> bool {
-        matches!(self, Failed::Refuse(_) | Failed::Refused { .. })
+        matches!(self, Failed::Refuse(_) | Failed::Refused { .. } | Failed::OtherKey)
     }
 
     /// Returns how much this says about what to mend, to choose among the addresses of one member.
     pub fn weight(&self) -> Weight {
         match self {
-            Failed::Refuse(_) | Failed::Refused { .. } => Weight::Decided,
+            Failed::Refuse(_) | Failed::Refused { .. } | Failed::OtherKey => Weight::Decided,
             Failed::Unreachable { error, .. } if error.kind() == io::ErrorKind::TimedOut => Weight::Silent,
             Failed::Unreachable { .. } | Failed::Name { .. } => Weight::Unreachable,
             Failed::Connection(_) | Failed::Tls(_) | Failed::Slow | Failed::Linked | Failed::Myself => Weight::Wordless,

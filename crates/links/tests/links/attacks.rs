@@ -57,6 +57,29 @@ fn a_proof_that_was_shown_to_a_stranger_proves_nothing_elsewhere() {
 }
 
 #[test]
+fn another_key_with_the_node_of_a_member_does_not_link_until_the_key_is_that_of_the_member() {
+    let log = Log::start();
+    Sim::run(1, async |sim| {
+        ["m1", "m2"].iter().for_each(|host| sim.add_host(host));
+        let mut one = Member::start(&sim, options(1), acquainted(&[1, 2])).await;
+        one.known.other_keys.lock().unwrap().insert(node(2));
+        let mut two = Member::start(&sim, options(2), acquainted(&[1, 2])).await;
+        two.dial(&["m1"]);
+        assert_eq!(two.next().await, None);
+        let words = "its key is another one than that of the member with its node";
+        assert_eq!(two.reason(), format!("refused there: {words}"));
+        assert_eq!(one.links.status(), [], "what somebody does under its node is no reason why the member is away");
+        assert!(log.count(words) > 0);
+        one.dial(&["m2"]);
+        assert_eq!(one.next().await, None, "and who dials compares as well");
+        assert_eq!(one.reason(), words);
+        one.known.other_keys.lock().unwrap().clear();
+        one.wait_up(2).await;
+        two.wait_up(1).await;
+    });
+}
+
+#[test]
 fn nothing_is_proven_at_an_address_that_the_operator_has_not_named() {
     Sim::run(1, async |sim| {
         ["m2", "stranger"].iter().for_each(|host| sim.add_host(host));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crypto::MemberKey;
+use crypto::{MEMBER_KEY_LEN, MemberKey};
 use rt::sim::Sim;
 use saltern_links::{
     Credentials, HEARTBEAT, Links, Members, Newcomer, Options, Reports, Secret, SelfReport, Standing, Target,
@@ -24,6 +24,8 @@ pub const PORT: u16 = 4520;
 #[derive(Default)]
 pub struct Known {
     members: Mutex<BTreeMap<Node, (String, Standing)>>,
+    /// Members whose key is another one than a peer shows, although the node is the same: finding such a key takes years.
+    pub other_keys: Mutex<BTreeSet<Node>>,
     pub learned: Mutex<Vec<Bytes>>,
     /// The addresses of the newcomer that joined last.
     pub addresses: Mutex<Vec<String>>,
@@ -45,6 +47,10 @@ impl Known {
 impl Members for Known {
     fn standing(&self, node: Node) -> Standing {
         self.members.lock().unwrap().get(&node).map_or(Standing::Stranger, |known| known.1)
+    }
+
+    fn is_key_of(&self, node: Node, _key: &[u8; MEMBER_KEY_LEN]) -> bool {
+        !self.other_keys.lock().unwrap().contains(&node)
     }
 
     fn named(&self, name: &str) -> Option<Node> {
