@@ -17,6 +17,7 @@ impl Backoff {
     pub fn next(&mut self) -> (Duration, Duration) {
         let longest = self.0;
         self.0 = (longest * 2).min(LONGEST);
+        // Half at least: an attempt costs the other side a handshake.
         (longest / 2, longest)
     }
 

@@ -95,6 +95,7 @@ impl Reader<'_> {
         match frame? {
             Frame::Message(message) => {
                 let message = on_its_own(message);
+                // Waits for the model: what it does not read stays in the socket, and so with the sender.
                 self.hub.inbox.message(node, self.link.id, self.lane, message).await;
             }
             Frame::Ping { number, now, linked, report, steady } => {
@@ -103,6 +104,7 @@ impl Reader<'_> {
                     if let Some(theirs) = steady {
                         health.ahead.note(theirs, our_steady, Instant::now());
                     }
+                    // What it says was true half a round trip ago.
                     let wall = now.saturating_add(health.rtt.unwrap_or_default().as_millis() as u64 / 2);
                     health.clock = Some((wall as i64).saturating_sub(ours as i64));
                     wall
@@ -119,6 +121,7 @@ impl Reader<'_> {
             Frame::Pong { number } => self.health(|health| {
                 if let Some((pinged, at)) = health.pinged.filter(|(pinged, _)| *pinged >= number) {
                     health.unanswered = pinged - number;
+                    // Of an earlier ping the time of sending is not known any more.
                     if pinged == number {
                         health.rtt = Some(at.elapsed());
                     }

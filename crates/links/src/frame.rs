@@ -42,6 +42,7 @@ impl FrameReader {
             if let Some(frame) = self.take()? {
                 return Ok(frame);
             }
+            // As much as one record of TLS brings.
             self.buffer.reserve(16 * 1024);
             let read = stream.read_buf(&mut self.buffer);
             let read = match silence {
@@ -58,6 +59,7 @@ impl FrameReader {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else { return Ok(None) };
         let len = u32::from_be_bytes(*header) as usize;
         let most = self.allowance.map_or(MAX_FRAME, |left| left.saturating_sub(HEADER));
+        // Before anything is waited for: the bytes of a frame that is too long are never buffered.
         if len > most {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("frame of {len} bytes is too long")));
         }

@@ -49,6 +49,7 @@ pub(crate) async fn meet(
     let Connection { stream, peer: address, local } = connection;
     let dialled = dial.is_some();
     let stream = match dialled {
+        // Only what calls this member is looked at: a stock Salt master dials its peers and says something first.
         true => Peeked::whole(stream),
         false => {
             let (peer, stream) = peek(stream).await?;
@@ -197,6 +198,7 @@ async fn exchange_proofs(hub: &Hub, met: &mut Met, peer: &Peer, theirs: &Hello) 
         return Err(Failed::NotNamed);
     }
     let credentials = &hub.options.credentials;
+    // Both sides compute this from both greetings, so they agree on the kind without asking.
     let common = proof::common(credentials.secret.is_some(), &hub.fingers, theirs);
     let how = common.ok_or_else(|| nothing_in_common(hub, met, peer, theirs))?;
     let (dialler, listener) = if peer.dialled { (hub.node, peer.node) } else { (peer.node, hub.node) };

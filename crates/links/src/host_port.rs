@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Splits `host`, `host:port`, `v6` and `[v6]:port`.
 pub(crate) fn split(address: &str, default: u16) -> (&str, u16) {
     let bare = address.trim_start_matches('[').trim_end_matches(']');
+    // First, since the last part of an IPv6 address looks like a port.
     if bare.parse::<IpAddr>().is_ok() {
         return (bare, default);
     }

@@ -192,6 +192,7 @@ impl Hub {
     pub fn waits(&self, waiting: WaitingMember) {
         let newcomer = waiting.newcomer.clone();
         let now = self.time().0;
+        // Told once, when it begins: it calls again every few seconds.
         if self.state().roster.waits(waiting, now) {
             self.members.waits(&newcomer);
         }

@@ -87,6 +87,7 @@ impl Pair {
         let mut change = Change::default();
         let exists = self.lanes.iter().any(Option::is_some);
         let restarted = exists && new.boot != self.peer_boot;
+        // Only the number tells it from a second lane that is late: the peer dials both lanes anew when it has lost either.
         let lost = exists && new.lost == LinkNumber { boot: self.boot, number: self.number };
         if restarted || lost {
             change = self.end();
@@ -97,6 +98,7 @@ impl Pair {
             }
             change = self.end();
         }
+        // The first connection begins a link, the second one joins it under the same number.
         if self.lanes.iter().all(Option::is_none) {
             self.number += 1;
         }
@@ -107,6 +109,7 @@ impl Pair {
     pub fn follow(&mut self, new: Candidate, number: u64) -> Option<Change> {
         let mut change = Change::default();
         let named = LinkNumber { boot: new.boot, number };
+        // A welcome may have waited in a buffer until this link was lost. Its other end is closed.
         let over = named.boot == self.lost.boot && named.number <= self.lost.number;
         let same_boot = new.boot == self.peer_boot;
         if over || (same_boot && number < self.number) {
@@ -138,6 +141,7 @@ impl Pair {
     pub fn end(&mut self) -> Change {
         let down = self.is_up();
         let close: Vec<_> = self.lanes.iter_mut().filter_map(Option::take).map(|live| live.id).collect();
+        // Without a connection nothing was lost, and the peer would be told of a link that it never had.
         if !close.is_empty() {
             let boot = if self.lower { self.boot } else { self.peer_boot };
             self.lost = LinkNumber { boot, number: self.number };

@@ -23,8 +23,10 @@ pub(crate) fn context(key: &MemberKey) -> Result<SslContext, ErrorStack> {
     let mut builder = SslContext::builder(SslMethod::tls())?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_3))?;
     builder.set_max_proto_version(Some(SslVersion::TLS1_3))?;
+    // Both lanes carry as much as the disk takes, and AES is in the processor.
     builder.set_ciphersuites("TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384")?;
     builder.set_groups_list("X25519")?;
+    // Member keys are of one kind. With others allowed a stranger could have costly RSA signatures checked.
     builder.set_sigalgs_list("ed25519")?;
     // A resumed session would skip the proof that the peer has the key.
     builder.set_num_tickets(0)?;

@@ -122,16 +122,19 @@ impl Comparison {
             return Step::Ignore;
         }
         self.awaited = Awaited::Nothing;
+        // What one of the two has dropped by its own `keep_jobs_seconds` would differ for ever, and be sent at each comparison.
         self.since = self.since.max(theirs.since);
         // What only one of the two shares is not compared.
         let unequal = |&&(class, sum): &&(Class, _)| {
             self.shared.contains(class) && index.root(class, first_leaf(class, self.since)) != sum
         };
         let differing: Vec<Class> = theirs.sums.iter().filter(unequal).map(|(class, _)| *class).collect();
+        // Roots are asked for twice only. Records come in all the time, so a third round could go on for ever.
         if differing.is_empty() || self.closing {
             let same_but_jobs = differing.iter().all(|class| class.is_timed());
             return Step::Over(Outcome { equal: differing.is_empty(), same_but_jobs });
         }
+        // In the order of the enum: members and keys come first, for without them the decisions and data that follow are refused.
         self.classes = Class::ALL.into_iter().filter(|class| differing.contains(class)).collect();
         self.proceed(index)
     }
@@ -165,6 +168,7 @@ impl Comparison {
         self.awaited = Awaited::Nothing;
         let own = by_hash(index, class, self.since, &self.leaves);
         let here: BTreeSet<u64> = theirs.here.iter().copied().collect();
+        // A member that names what is here as missing would have it sent again and again.
         let there: BTreeSet<u64> = theirs.there.iter().copied().filter(|hash| !own.contains_key(hash)).collect();
         self.outgoing = here.iter().filter_map(|hash| own.get(hash).cloned()).collect();
         self.wanted = there.into_iter().take(MOST_WANTED).collect();
@@ -178,6 +182,7 @@ impl Comparison {
             return Step::Ignore;
         }
         self.awaited = Awaited::Nothing;
+        // One at least: a member that serves nothing must not be asked for the same for ever.
         let served = served.min(asked).max(1).min(self.wanted.len());
         self.wanted.drain(..served);
         self.proceed(index)
@@ -272,6 +277,7 @@ pub fn answer_root(index: &impl Index, since: u32, shared: Classes, theirs: &Roo
 
 /// Returns whether the copies of both members are equal, but for what is about single jobs, by the sums that one of them sent.
 pub fn are_same_but_jobs(index: &impl Index, shared: Classes, theirs: &Root) -> bool {
+    // Of jobs something is always under way, so between busy masters whole roots are hardly ever equal.
     let sums = theirs.sums.iter().filter(|(class, _)| shared.contains(*class) && !class.is_timed());
     sums.into_iter().all(|(class, sum)| index.root(*class, 0) == *sum)
 }
@@ -295,6 +301,7 @@ pub fn answer_parts(index: &impl Index, theirs: &Parts) -> Message {
 
 /// Answers [`Message::Items`].
 pub fn answer_items(index: &impl Index, theirs: &Items) -> Message {
+    // A part that is named a thousand times would be looked up a thousand times.
     let leaves: BTreeSet<&u32> = theirs.leaves.iter().collect();
     let own: BTreeSet<u64> =
         leaves.into_iter().flat_map(|leaf| short_hashes(index, theirs.class, theirs.since, *leaf)).collect();

@@ -82,6 +82,7 @@ impl Seen {
     /// Forgets a decision of a node and all its later ones.
     pub(crate) fn cut(&mut self, stamp: Stamp) {
         if let Some(time) = self.0.get_mut(&stamp.node) {
+            // A node has one time here, so what it decided before the cut stays seen and what it decided after is not.
             *time = stamp.time.saturating_sub(1).min(*time);
         }
     }
@@ -97,6 +98,7 @@ impl Seen {
         if excess == 0 {
             return;
         }
+        // Forgetting one that stands in the entry would leave it there beside its replacement, as a conflict for ever.
         let others = self.0.iter().filter(|(node, _)| !first.0.contains_key(node));
         let mut oldest: Vec<(u64, Node)> = others.map(|(node, time)| (*time, *node)).collect();
         oldest.sort_unstable();
@@ -163,6 +165,7 @@ impl Decision {
     /// A removed member never comes back, and what it decides after its removal does not count. So its removal is replaced by
     /// nothing: another removal would move that moment.
     pub fn covers(&self, other: &Decision) -> bool {
+        // Both are needed: without the time two decisions that each claim to replace the other would leave nothing.
         let later = self.stamp.time > other.stamp.time;
         later && self.replaces.contains(other.stamp) && !other.is_removal()
     }
@@ -174,6 +177,7 @@ impl Decision {
 
     /// Compares the precedence of decisions that stand beside each other: the least one is obeyed.
     pub fn precedence(&self, other: &Decision) -> Ordering {
+        // The earlier of two stamps wins, so that nobody gains by a clock that is ahead.
         let rank = |decision: &Decision| (decision.state, !decision.by.is_person(), decision.stamp);
         rank(self).cmp(&rank(other))
     }
@@ -181,6 +185,7 @@ impl Decision {
     /// Checks what whoever reads the decision checks, so that nothing is signed that others refuse.
     pub fn check(&self) -> Result<(), Malformed> {
         let packed = self.pack();
+        // The whole way there and back, for a decision that is stored here and refused everywhere else would keep copies apart.
         if packed.len() > MAX_DECISION { Err(Malformed("a decision")) } else { Decision::unpack(&packed).map(drop) }
     }
 
@@ -215,6 +220,7 @@ impl Decision {
         let state = State::from_number(fields.number("a state")?).ok_or(Malformed("a state"))?;
         let content = fields.bytes("the content of a decision", MAX_CONTENT)?;
         let mut by = fields.list("who decided", 8)?;
+        // `plain`: the name goes into logs and to the terminals of others.
         let by = match (by.number("who decided")?, by.plain("a name", MAX_NAME)?) {
             (1, name) => By::User(name),
             (2, _) => By::Files,

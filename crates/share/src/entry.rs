@@ -39,6 +39,7 @@ impl Entry {
         all.sort_by(|a, b| a.order(b));
         all.dedup();
         if all.len() > 1 {
+            // Against all, not only those that stay, so that it does not matter in which order they are looked at.
             let kept: Vec<bool> = all.iter().map(|one| !all.iter().any(|other| other.covers(one))).collect();
             let mut kept = kept.into_iter();
             all.retain(|_| kept.next().unwrap_or(true));
@@ -74,6 +75,7 @@ impl Entry {
         if first.state == State::Deleted {
             let deletions = || self.0.iter().filter(|decision| decision.state == State::Deleted);
             let follows = |one: &&Arc<SignedDecision>| {
+                // It must follow all deletions: a registration that saw one of two says nothing against the other.
                 one.state != State::Deleted && deletions().all(|deletion| one.follows.contains(deletion.stamp))
             };
             if let Some(following) = self.0.iter().filter(follows).min_by(|a, b| precedence(a, b)) {
@@ -106,6 +108,7 @@ impl Entry {
     /// Returns the key that stands beside the one that is obeyed and becomes the denied key of the id.
     pub fn denied(&self) -> Option<&Bytes> {
         let (_, content) = self.present()?;
+        // Salt has one denied key for each id, so one is chosen, and the same on all masters.
         let others = self.0.iter().filter(|one| one.state != State::Deleted && one.content != *content);
         others.min_by(|a, b| precedence(a, b)).map(|one| &one.content)
     }
@@ -138,11 +141,13 @@ impl Entry {
         let (mut replaces, mut follows) = (Seen::default(), Seen::default());
         for decision in &self.0 {
             replaces.add(decision.stamp);
+            // What those replaced as well: a member that missed them in between must not see the oldest come back.
             replaces.extend(&decision.replaces);
         }
         let mut beside = Seen::default();
         self.0.iter().for_each(|decision| beside.add(decision.stamp));
         replaces.limit(&beside);
+        // A minion registers again within seconds after its deletion. Only a person may take a deletion back.
         if !wish.by.is_person() {
             for deletion in self.0.iter().filter(|decision| decision.state == State::Deleted) {
                 replaces.cut(deletion.stamp);

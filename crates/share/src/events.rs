@@ -103,6 +103,7 @@ impl Budget {
     }
 
     fn spend(&mut self, amount: u64) {
+        // It may go below zero: an event of 4 MiB is sent in one piece and paid for afterwards.
         self.left -= amount.min(u64::MAX >> 12) as i64 * 1_000;
     }
 
@@ -171,6 +172,7 @@ impl EventQueue {
         let before = self.dropped;
         self.bytes += size(&event);
         self.waiting.push_back(event);
+        // The oldest go, for people wait for what happens now.
         while self.waiting.len() > MOST_WAITING || self.bytes > MOST_WAITING_BYTES {
             let Some(oldest) = self.waiting.pop_front() else { break };
             self.bytes -= size(&oldest);
@@ -184,6 +186,7 @@ impl EventQueue {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while let Some(next) = self.waiting.front() {
             let size = size(next);
+            // The rate is asked last: asking counts the event as sent.
             if !taken.is_empty() && bytes + size > TOGETHER || !self.rate.take(next, now) {
                 break;
             }

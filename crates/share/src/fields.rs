@@ -90,6 +90,7 @@ impl Fields {
     /// Reads a text that people are shown: it must not change the terminal or the log that shows it.
     pub fn plain(&mut self, what: &'static str, max: usize) -> Result<String, Malformed> {
         let text = self.text(what, max)?;
+        // Escape sequences of a terminal begin with a control character; a line break would forge a line of the log.
         if text.chars().any(char::is_control) { Err(Malformed(what)) } else { Ok(text) }
     }
 
@@ -102,6 +103,7 @@ impl Fields {
     /// Opens a list of at most `max` fields.
     pub fn list(&mut self, what: &'static str, max: usize) -> Result<Fields, Malformed> {
         let fields = Fields::of(self.next(what)?, what)?;
+        // `open` bounds the values of the whole message; this bounds one list, of which its reader may keep everything.
         if fields.left() > max { Err(Malformed(what)) } else { Ok(fields) }
     }
 

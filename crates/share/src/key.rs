@@ -87,6 +87,7 @@ impl Key {
                 Some((id, environment)) => minion(id) && !environment.is_empty(),
                 None => minion(rest),
             }),
+            // Salt's tokens are hex digests and become names of files; a dot or a slash would leave the directory.
             Class::Token => self.0.bytes().all(|byte| byte.is_ascii_alphanumeric()),
             Class::Claim => self.parts().is_some(),
         }
@@ -114,6 +115,7 @@ impl fmt::Display for Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Errors and traces print what they are about with `Debug`.
         write!(f, "Key({} bytes)", self.0.len())
     }
 }

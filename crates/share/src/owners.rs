@@ -11,6 +11,7 @@ use crate::Node;
 pub fn owner(minion: &str, subject: &str, members: impl IntoIterator<Item = Node>) -> Option<Node> {
     let mut members = members.into_iter();
     let first = members.next()?;
+    // The usual case, for each event of each minion: nothing is hashed.
     let Some(second) = members.next() else { return Some(first) };
     let mut text = Vec::with_capacity(minion.len() + subject.len() + 10);
     // Neither ids nor tags of events contain a zero byte, so no two pairs make the same text.

@@ -132,9 +132,11 @@ impl Presence {
 
     /// Takes what a linked member says. Changes before it has named all are passed over.
     pub fn hear(&mut self, from: Node, here: Here) -> Result<(), PresenceError> {
+        // All or nothing: half of a list would leave a copy whose sum is never right.
         if here.ids.iter().any(|id| MinionId::new(id).is_err()) {
             return Err(PresenceError::InvalidId);
         }
+        // Before the bound is checked, since the new list takes the place of the old one.
         if here.change == HereChange::All {
             self.others.insert(from, Minions::default());
         }
@@ -143,6 +145,7 @@ impl Presence {
             here.ids.iter().for_each(|id| minions.remove(id));
             return Ok(());
         }
+        // What was named before stays, with a sum that is not that of the member, so it is asked for all again.
         if minions.ids.len() + here.ids.len() > MAX_MINIONS {
             return Err(PresenceError::TooMany);
         }

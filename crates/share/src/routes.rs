@@ -27,6 +27,7 @@ impl<T: AsRef<str> + Ord> Routes<T> {
         let mut routes = Routes { own: Vec::new(), yours: BTreeMap::new(), rest: Vec::new() };
         for target in targets {
             let id = target.as_ref();
+            // Although another member may have it as well: one hop less, and the return comes here.
             if presence.is_here(id) {
                 routes.own.push(target);
                 continue;

@@ -18,6 +18,7 @@ pub fn lowest_free_slot(taken: impl IntoIterator<Item = u8>) -> Option<u8> {
 ///
 /// The members that move are the same for all who know the same slots.
 pub fn distinct_slots(slots: &BTreeMap<Node, u8>) -> BTreeMap<Node, u8> {
+    // All slots that anybody has are taken from the start, so that who moves never takes one whose owner comes later in the order.
     let mut taken: BTreeSet<u8> = slots.values().copied().collect();
     let mut kept = BTreeSet::new();
     let mut distinct = BTreeMap::new();
@@ -50,6 +51,7 @@ impl JobTimes {
     ///
     /// If the clock goes back, or more ids are needed than there are steps, ids run ahead of the clock.
     pub fn next(&mut self, now: u64) -> u64 {
+        // Job ids must grow: the job cache sorts by them, and minions drop an id that they have seen.
         self.last_step = (now / 100).max(self.last_step + 1);
         self.last_step * 100 + u64::from(self.slot)
     }

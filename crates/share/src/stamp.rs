@@ -53,6 +53,7 @@ impl HybridClock {
 
     /// Returns the next stamp at `now`, in milliseconds since 1970.
     pub fn next(&mut self, now: u64) -> Stamp {
+        // A counter that overflows its 16 bits carries into the milliseconds: stamps still grow, and time catches up.
         self.last = (now << 16).max(self.last.saturating_add(1));
         Stamp { time: self.last, node: self.node }
     }

@@ -26,6 +26,7 @@ impl Sum {
 
     /// Takes a record away that was added.
     pub fn remove(&mut self, item: ItemHash) {
+        // A sum that was damaged on disk must not end the program; the next comparison shows that it is wrong.
         self.count = self.count.saturating_sub(1);
         self.total = self.total.wrapping_sub(item.0);
     }
@@ -44,6 +45,7 @@ pub struct ItemHash(pub u128);
 impl ItemHash {
     /// Returns what a record counts as.
     pub fn of(class: Class, key: &Key, digest: Digest) -> ItemHash {
+        // The class has one byte and the digest a fixed length, so no two records give one text, whatever their keys are.
         let hash = crypto::sha256(&[&[class.number()], key.as_str().as_bytes(), &digest.0]);
         let mut first = [0; 16];
         first.copy_from_slice(&hash[..16]);
@@ -52,6 +54,7 @@ impl ItemHash {
 
     /// Returns the first 8 bytes, by which members name single records.
     pub fn short(self) -> u64 {
+        // Two records of one part with one short hash would hide each other until one of them changes: with 2^20 in a part, 1 in 2^25.
         (self.0 >> 64) as u64
     }
 }
@@ -111,6 +114,7 @@ impl Level {
 
     /// Returns the finest parts that are in a part.
     pub fn leaves(self, part: u32) -> RangeInclusive<u32> {
+        // The part comes from another member: any number must name some range, and an absurd one an empty one.
         let first = part.saturating_mul(self.width());
         first..=first.saturating_add(self.width() - 1)
     }
@@ -119,6 +123,7 @@ impl Level {
 /// Returns the finest part that a record belongs to: a minute, or the first byte of a hash.
 pub fn leaf_of(class: Class, key: &Key) -> u32 {
     match class.is_timed() {
+        // Keys of such classes have a minute (`Key::fits`); one that has none must still be in some part.
         true => key.minute().unwrap_or(0),
         false => u32::from(crypto::sha256(&[key.as_str().as_bytes()])[0]),
     }

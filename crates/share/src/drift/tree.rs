@@ -65,6 +65,7 @@ impl Dir {
         let mut all = Vec::with_capacity(entries.len() * 48);
         for (name, entry) in &entries {
             let Listed { is_dir, mode, digest, .. } = entry.listed("");
+            // Lengths in front, so that no name can pretend to be a part of what follows it.
             all.extend((name.len() as u64).to_be_bytes());
             all.extend(name.as_bytes());
             all.push(u8::from(is_dir));

@@ -106,6 +106,7 @@ impl DriftWatch {
                     _ => false,
                 };
                 match differs {
+                    // The first moment stays, although the difference may have become another one: somebody has not finished.
                     true => drop(self.since.entry((kind, *node)).or_insert(now)),
                     false => drop(self.since.remove(&(kind, *node))),
                 }
@@ -125,6 +126,7 @@ impl DriftWatch {
                 self.of_kind(kind).filter(|(_, since)| self.due(kind, *since) <= now.steady).collect();
             let members: BTreeSet<Node> = lasting.iter().map(|(node, _)| *node).collect();
             let before = self.reported.get(&kind);
+            // Reported again when other members differ than before, not at each look.
             if before.map_or(members.is_empty(), |before| *before == members) {
                 continue;
             }

@@ -143,9 +143,11 @@ type Unreadable = Vec<(u64, Option<Malformed>)>;
 fn read_records(mut list: Fields) -> Result<(Vec<(Record, u64)>, Unreadable), Malformed> {
     const WHAT: &str = "a record";
     let (mut records, mut unreadable) = (Vec::new(), Vec::new());
+    // The sender is told the places, because a key that cannot be read cannot be named.
     for place in 0..list.left() as u64 {
         match Fields::of(list.next(WHAT)?, WHAT).and_then(Record::read) {
             Ok(Some(record)) => records.push(record),
+            // A class of a later version: the sender keeps it and takes no offence.
             Ok(None) => unreadable.push((place, None)),
             Err(error) => unreadable.push((place, Some(error))),
         }
@@ -209,6 +211,7 @@ impl Job {
         let valid_for = fields.number("how long a job is valid")?;
         let user = fields.text("a user", MAX_NAME)?;
         let origin = fields.node()?;
+        // Added later. Members of one format number may differ by fields at the end.
         let sent = match fields.left() {
             0 => None,
             _ => Some(fields.number("when a job was sent")?),
@@ -270,6 +273,7 @@ impl Root {
         let (round, since) = (fields.number("a comparison")?, comparing::minute(&mut fields)?);
         let answer = fields.flag("an answer")?;
         let sum = |mut one: Fields| {
+            // A class that is not known here is not compared, and the others are.
             let Some(class) = one.class()? else { return Ok(None) };
             Ok(Some((class, comparing::read_sum(&mut one)?)))
         };

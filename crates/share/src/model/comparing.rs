@@ -53,6 +53,7 @@ impl<R: Records> Model<R> {
         let (round, since, shared) = (self.next_number(), self.since(now), self.shared_with(node));
         let (comparison, root) = Comparison::start(&self.records, round, since, shared);
         if let Some(peer) = self.peers.get_mut(&node) {
+            // One that does not ask in the pair compares only when something was lost.
             peer.compare_at = peer.asks.then_some(now.steady + COMPARE_EVERY);
             peer.comparison = Some(Running { comparison, until: answer_by(now), deliver: Default::default() });
             self.send(node, Lane::Bulk, &root, actions);
@@ -63,6 +64,7 @@ impl<R: Records> Model<R> {
     fn since(&self, now: Moment) -> u32 {
         match self.settings.keep_jobs {
             0 => 0,
+            // Two minutes later than the first one kept: old jobs are swept while the comparison goes on, and would be missing.
             keep => u32::try_from(now.wall.saturating_sub(keep) / 60_000 + 2).unwrap_or(u32::MAX),
         }
     }
@@ -88,6 +90,7 @@ impl<R: Records> Model<R> {
     pub(super) fn compare_message(&mut self, from: Node, message: Message, now: Moment, actions: &mut Vec<Action>) {
         let Some(cost) = self.cost(from, &message) else { return };
         let Some(peer) = self.peers.get_mut(&from) else { return };
+        // No answer, and no refusal: the comparison of the other side ends by its timeout, which slows it down.
         if !peer.may_ask(cost, now) {
             let name = self.members.called(from);
             return actions.push(Action::Warn(format!("{name} compares too often: its questions wait")));
@@ -136,6 +139,7 @@ impl<R: Records> Model<R> {
     fn step(&mut self, node: Node, step: Step, now: Moment, actions: &mut Vec<Action>) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let Some(running) = peer.comparison.as_mut() else { return };
+        // Stray answers must not keep a comparison alive whose answer is lost.
         if step != Step::Ignore {
             running.until = answer_by(now);
         }
@@ -148,6 +152,7 @@ impl<R: Records> Model<R> {
             }
             Step::Over(outcome) => {
                 peer.comparison = None;
+                // Tombstones need to know that both have had all deletions, and no class of jobs has tombstones.
                 if outcome.same_but_jobs {
                     self.compared_with(node, now, actions);
                 }
@@ -186,6 +191,7 @@ impl<R: Records> Model<R> {
         let keys: Vec<Option<(Class, Key)>> = keys.into_iter().map(|key| key.map(|key| (fetch.class, key))).collect();
         let taken = self.send_keys(to, &keys, MOST_SERVED, now, actions);
         let number = self.next_number();
+        // Sent after the records in the same lane, so it arrives last: what came by then is all.
         let served = Some((fetch.round, taken as u64));
         self.send(
             to,

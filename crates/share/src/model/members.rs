@@ -39,6 +39,7 @@ impl Members {
     pub fn learn(&mut self, record: &Record) -> Option<Node> {
         let Content::Decided(_, entry) = &record.content else { return None };
         let Some(visible) = entry.visible() else {
+            // All decisions were taken back: they were of a member that had been removed by then.
             record.key.node().map(|node| self.0.remove(&node));
             return None;
         };
@@ -49,6 +50,7 @@ impl Members {
             .0
             .insert(node, DecidedMember { member, key, state, once_allowed, removed_at })
             .and_then(|one| one.removed_at);
+        // Only an earlier moment is news. It takes further decisions back; a later one cannot give any back.
         removed_at.is_some_and(|at| before.is_none_or(|before| at < before)).then_some(node)
     }
 
@@ -135,6 +137,7 @@ impl Members {
         if decision.class == Class::Members && described(&decision.key, decision).is_none() {
             return Some(format!("{name} decided about a member that it does not describe"));
         }
+        // Last, because it costs most: a member without the right must not have it computed.
         let signed = decided.key.as_ref().is_some_and(|key| decision.is_signed_by(key));
         (!signed).then(|| format!("the signature of {name} is wrong"))
     }

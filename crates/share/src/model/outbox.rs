@@ -53,6 +53,7 @@ impl<R: Records> Model<R> {
         let waiting = if size <= SMALL { &mut self.outbox.small } else { &mut self.outbox.large };
         waiting.bytes += size;
         waiting.records.push((record, age));
+        // Under load many returns become one message; alone, one waits for less than a person notices.
         let due = if waiting.bytes >= TOGETHER { now.steady } else { now.steady + COLLECT };
         waiting.due = Some(waiting.due.map_or(due, |earlier| earlier.min(due)));
         self.flush_outbox(now, actions);
@@ -64,6 +65,7 @@ impl<R: Records> Model<R> {
                 Lane::Talk => &mut self.outbox.small,
                 Lane::Bulk => &mut self.outbox.large,
             };
+            // Looked at here as well, since a full batch does not wait for the next tick.
             if waiting.due.is_none_or(|due| due > now.steady) {
                 continue;
             }
@@ -75,6 +77,7 @@ impl<R: Records> Model<R> {
             let message = Message::Put(Put { number, records, unreadable: Vec::new(), served: None }).encode();
             for node in self.peers.keys().copied().collect::<Vec<_>>() {
                 let gets = self.members.gets(node);
+                // A witness or a member that shares less: its messages are packed for it alone.
                 if keys.iter().any(|(class, _)| !gets.contains(*class)) {
                     let some: Vec<_> =
                         keys.iter().filter(|(class, _)| gets.contains(*class)).cloned().map(Some).collect();
@@ -113,6 +116,7 @@ impl<R: Records> Model<R> {
             return;
         }
         let id = self.next_number();
+        // Parts always go in `Bulk`, whatever the lane of the message: 64 MiB in `Talk` would hold up heartbeats and votes.
         let of = message.len().div_ceil(PART) as u64;
         for place in 0..of {
             let from = place as usize * PART;
@@ -134,6 +138,7 @@ impl<R: Records> Model<R> {
         let (mut total, mut bytes, mut taken) = (0, 0, 0);
         let (mut records, gets) = (Vec::new(), self.members.gets(to));
         for key in keys {
+            // One at least, or a record that is larger than the bound would never be sent.
             if total >= most && taken > 0 {
                 break;
             }
@@ -166,6 +171,8 @@ impl<R: Records> Model<R> {
         actions: &mut Vec<Action>,
     ) {
         let apart = |(node, peer): (&Node, &Peer)| {
+            // Of one that has not said with whom it is linked it is assumed: that is so for a moment only, and comparing finds what it
+            // lacks.
             let linked = peer.linked_with.as_ref().is_none_or(|with| with.contains(&origin));
             (*node != origin && !linked).then_some(*node)
         };

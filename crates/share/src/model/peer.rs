@@ -91,6 +91,7 @@ impl Peer {
     /// Returns when something is due.
     pub fn next(&self) -> u64 {
         let running = self.comparison.as_ref().map(|running| running.until);
+        // While a comparison runs only its own timeout is due, so that no second one begins beside it.
         let due = running.or(self.compare_at);
         due.into_iter().chain(self.unanswered.values().map(|sent| sent.until)).min().unwrap_or(u64::MAX)
     }
@@ -136,11 +137,13 @@ impl Peer {
 
     /// Adds a part, and returns the message once it is whole. Parts come in order, or one was lost.
     pub fn assemble(&mut self, part: Part) -> Option<Bytes> {
+        // A new message takes the place of one that is not whole: there is one sender, and it finishes each.
         if part.place == 0 {
             self.assembly = Some(Assembly { id: part.id, next: 0, bytes: BytesMut::new() });
         }
         let assembly = self.assembly.as_mut()?;
         let fits = assembly.id == part.id && assembly.next == part.place && part.place < part.of;
+        // Nothing is reserved by `of`: a member could announce gigabytes and send none.
         if !fits || assembly.bytes.len() + part.bytes.len() > MAX_WHOLE {
             self.assembly = None;
             return None;

@@ -106,6 +106,7 @@ impl State {
     /// Returns the time that was known before, as it is now. The clock of the host has been followed if it can be.
     fn read(&mut self, now: Moment) -> i128 {
         let (wall, known) = (i128::from(now.wall), self.time_by_steady_clock(now));
+        // Small jumps, as by NTP or after a suspended host, are followed without asking anybody: stamps only grow anyway.
         if near(wall, known) || self.may_follow(known, now) {
             self.ahead = Some(wall - i128::from(now.steady));
             (self.differs_since, self.jumped) = (None, false);
@@ -117,9 +118,11 @@ impl State {
     fn time_by_steady_clock(&mut self, now: Moment) -> i128 {
         let (wall, steady, last) = (i128::from(now.wall), i128::from(now.steady), i128::from(self.last));
         let ahead = *self.ahead.get_or_insert_with(|| {
+            // A first start knows nothing better than the clock of the host.
             if last == 0 || near(last, wall) {
                 return wall - steady;
             }
+            // Forward may be a long time without power. Backward cannot be: this member wrote that time down itself.
             (self.differs_since, self.jumped) = (Some(now.steady), wall < last);
             last - steady
         });
@@ -130,6 +133,8 @@ impl State {
         if self.differs_since.is_none() {
             (self.differs_since, self.jumped) = (Some(now.steady), true);
         }
+        // Backwards only if others say so, or if there are no others: a clock that falls back to 1970 must not be followed because nobody
+        // objects.
         let (votes, forwards) = (self.votes(known, now), i128::from(now.wall) > known);
         let unopposed = self.alone || (forwards && votes.contradict == 0);
         votes.confirm > votes.contradict || (self.is_settled(now) && unopposed)
@@ -148,6 +153,7 @@ impl State {
             let says = |reading: Option<Reading>, time| reading.is_some_and(|one| one.is_near(time, now));
             let wall = i128::from(now.wall);
             if says(heard.present, wall) || (settled && says(heard.wall, wall)) {
+                // One vote for each member, although it tells two clocks: they are of one host.
                 votes.confirm += 1;
             } else if says(heard.present, known) || says(heard.wall, known) {
                 votes.contradict += 1;
@@ -162,6 +168,7 @@ impl State {
     }
 
     fn heard(&mut self, node: Node, now: Moment) -> &mut Heard {
+        // What is too old to count needs no place, so there are no more than members.
         self.heard.retain(|_, heard| heard.counts(now));
         self.heard.entry(node).or_default()
     }

@@ -95,6 +95,8 @@ impl Content {
     pub(super) fn digest(&self) -> Digest {
         match self {
             Content::Decided(_, entry) => entry.digest(),
+            // `out`, publisher and copy mark are left out: a minion that sends to two masters makes two returns that are equal to
+            // everybody.
             Content::Return(Return { packed, .. }) => Digest::of(&[packed]),
             _ => Digest::of(&[&self.pack()]),
         }
@@ -111,6 +113,7 @@ impl Content {
     /// Minions choose the ids of such jobs, so one must never take the place of a job that somebody published.
     pub fn is_published(&self) -> bool {
         let Content::Job { load, .. } = self else { return false };
+        // Salt writes `id` into loads that minions store for jobs of their own, and into no others.
         let load = unpack_within(load, Decode::Default, most_values(load.len())).ok();
         load.and_then(Value::into_map).is_some_and(|load| !load.contains_key("id"))
     }
@@ -258,6 +261,7 @@ fn limit_expected(sets: &mut BTreeMap<String, BTreeSet<String>>) {
 pub(super) fn merge(a: &Record, b: &Record) -> Record {
     match (&a.content, &b.content) {
         (Content::Decided(class, mine), Content::Decided(_, theirs)) => {
+            // The stamp of a merged entry is the later one, which both sides compute alike: it decides nothing, but clocks follow it.
             let entry = mine.merge(theirs);
             Record::new(a.key.clone(), a.stamp.max(b.stamp), Content::Decided(*class, entry))
         }
@@ -279,12 +283,14 @@ pub(super) fn merge(a: &Record, b: &Record) -> Record {
 fn precedence(a: &Record, b: &Record) -> Ordering {
     let first = || a.stamp.cmp(&b.stamp);
     let by_class = match (&a.content, &b.content) {
+        // The publisher's own row before that of a master which only passed it on: its events and its job belong together.
         (Content::Return(mine), Content::Return(theirs)) => mine.copy.cmp(&theirs.copy).then_with(first),
         // A master writes it with each return, as Salt does.
         (Content::End(mine), Content::End(theirs)) => theirs.cmp(mine).then_with(first),
         (Content::Claim(mine), Content::Claim(theirs)) => {
             mine.done.is_none().cmp(&theirs.done.is_none()).then_with(first)
         }
+        // Two that say the same need not be unpacked to see which of them was published.
         (Content::Job { .. }, _) if a.digest == b.digest => first(),
         (Content::Job { .. }, _) => b.content.is_published().cmp(&a.content.is_published()).then_with(first),
         // The latest counts.
