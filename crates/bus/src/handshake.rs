@@ -75,7 +75,7 @@ impl Hub {
 
     /// Decides about the run and the time of a peer that speaks now.
     fn judge_present(&self, talk: &Talk) -> Result<(), Failed> {
-        if self.has_twin(talk.node, talk.theirs.boot) {
+        if self.has_copied_host(talk.node, talk.theirs.boot) {
             let name = talk.theirs.name.clone();
             return Err(Failed::Refuse(Refusal::Copied { name, hosts: Hosts::Unknown }));
         }

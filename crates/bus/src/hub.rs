@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use peers::changes::Changes;
+use peers::copied_hosts::CopiedHosts;
 use peers::failed::Failed;
 use peers::guard::Guard;
 use peers::inbox::Inbox;
@@ -16,7 +17,6 @@ use peers::proof::{Fingers, fingers};
 use peers::queue::{LaneQueue, Pushed};
 use peers::roster::Roster;
 use peers::status::{LinkStatus, PeerInfo, WaitingMember};
-use peers::twins::Twins;
 use rt::Rt;
 use share::{Lane, Node, SendResult, To};
 use tokio::sync::mpsc;
@@ -86,7 +86,7 @@ pub(crate) struct State {
     /// Those who know each other's greeting, and are no link yet.
     pub talks: BTreeMap<[u8; SESSION_LEN], Talk>,
     pub tries: Tries,
-    twins: Twins<()>,
+    copied_hosts: CopiedHosts<()>,
     connected: Option<bool>,
     /// The loss of the servers was told.
     told: bool,
@@ -246,7 +246,7 @@ impl Hub {
         let link = Arc::new(Link::new((state.next, node, boot), session, self.options.queue, notes));
         state.links.insert(node, link.clone());
         state.tries.forget(node);
-        state.twins.linked(node, boot, ());
+        state.copied_hosts.linked(node, boot, ());
         let time = self.time().1;
         state.roster.introduced(node, info, time);
         state.roster.up(node, time);
@@ -257,9 +257,9 @@ impl Hub {
     }
 
     /// Returns whether a member is linked with a later run than this one: another host has its key.
-    pub fn has_twin(&self, node: Node, boot: u64) -> bool {
+    pub fn has_copied_host(&self, node: Node, boot: u64) -> bool {
         let state = self.state();
-        state.links.contains_key(&node) && state.twins.other(node, boot).is_some()
+        state.links.contains_key(&node) && state.copied_hosts.runs_elsewhere(node, boot).is_some()
     }
 
     /// Returns whether a link is up.
@@ -299,7 +299,7 @@ impl Hub {
             self.costs().forget(link.node);
             let mut state = self.state();
             state.roster.forget(link.node);
-            state.twins.forget(link.node);
+            state.copied_hosts.forget(link.node);
         }
         self.state().tries.clear();
     }

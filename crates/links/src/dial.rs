@@ -10,7 +10,7 @@ use crate::backoff::Backoff;
 use crate::handshake::{Dial, meet};
 use crate::host_port::split;
 use crate::hub::Hub;
-use crate::settle::settle;
+use crate::welcome::welcome;
 use peers::failed::{Failed, PATIENCE};
 use peers::target::Target;
 
@@ -58,12 +58,12 @@ async fn attempt(hub: &Arc<Hub>, target: &Target, lane: Lane, node: &mut Option<
     let address = &target.address;
     let connection = connect(hub, address).await?;
     let dial = Dial { lane, proves: target.member.is_none() };
-    let settled = async {
+    let linked = async {
         let met = meet(hub, connection, Some(dial), |found| hub.answered(address, found)).await?;
         *node = Some(met.node);
-        settle(hub, met).await
+        welcome(hub, met).await
     };
-    tokio::time::timeout(PATIENCE, settled).await.map_err(|_| Failed::Slow)?
+    tokio::time::timeout(PATIENCE, linked).await.map_err(|_| Failed::Slow)?
 }
 
 /// Tries all addresses of a host.

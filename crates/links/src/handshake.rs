@@ -155,7 +155,7 @@ async fn introduce(hub: &Hub, met: &mut Met, peer: &Peer, theirs: Hello) -> Resu
         node: peer.node,
         standing,
         named: hub.members.named(&theirs.name),
-        copied: hub.twin(peer.node, theirs.boot).map(|other| Hosts::At([peer.address.ip(), other])),
+        copied: hub.copied_host(peer.node, theirs.boot).map(|other| Hosts::At([peer.address.ip(), other])),
     };
     judge(&theirs, &facts).map_err(Failed::Refuse)?;
     // It may have become a member since the connection began, by another one of its own or of somebody with the same node.

@@ -20,6 +20,7 @@ use crate::pair::{Candidate, Change, ConnectionId, Pair};
 use crate::tls;
 use peers::ahead::Ahead;
 use peers::changes::{Changes, Flag};
+use peers::copied_hosts::CopiedHosts;
 use peers::failed::Failed;
 use peers::guard::Guard;
 use peers::inbox::Inbox;
@@ -30,7 +31,6 @@ use peers::queue::{LaneQueue, Pushed};
 use peers::roster::Roster;
 use peers::status::{LinkStatus, PeerInfo, WaitingMember};
 use peers::target::Target;
-use peers::twins::Twins;
 
 /// The middle of all connections of a member.
 pub(crate) struct Hub {
@@ -55,7 +55,7 @@ pub(crate) struct Hub {
 struct State {
     next: u64,
     roster: Roster,
-    twins: Twins,
+    copied_hosts: CopiedHosts,
     peers: BTreeMap<Node, Peer>,
     /// Ordered, so that a simulation closes them in the same order each time.
     connections: BTreeMap<ConnectionId, (Node, AbortHandle)>,
@@ -255,10 +255,10 @@ impl Hub {
     }
 
     /// Returns the host of a member that is linked, if this boot is of another host with the same member key.
-    pub fn twin(&self, peer: Node, boot: u64) -> Option<IpAddr> {
+    pub fn copied_host(&self, peer: Node, boot: u64) -> Option<IpAddr> {
         let state = self.state();
         let linked = state.peers.get(&peer).is_some_and(|peer| peer.link.is_some());
-        linked.then(|| state.twins.other(peer, boot)).flatten()
+        linked.then(|| state.copied_hosts.runs_elsewhere(peer, boot)).flatten()
     }
 
     /// Waits until a connection for this lane is missing. Of nobody is known which node he is before he is dialled.
@@ -298,7 +298,7 @@ impl Hub {
         self.apply(&mut state, node, &change, "another connection took its place");
         let link = self.link(&mut state, node);
         state.roster.introduced(node, offer.info, self.time().1);
-        state.twins.linked(node, boot, address);
+        state.copied_hosts.linked(node, boot, address);
         let handle = spawn((id, number), link.clone(), connection);
         state.connections.insert(id, (node, handle));
         if change.up {
@@ -358,7 +358,7 @@ impl Hub {
             self.apply(&mut state, node, &change, "it was removed from the set");
             state.peers.remove(&node);
             state.roster.forget(node);
-            state.twins.forget(node);
+            state.copied_hosts.forget(node);
         }
         drop(state);
         self.changed.note();

@@ -24,8 +24,8 @@ mod listen;
 mod met;
 mod options;
 mod pair;
-mod settle;
 mod tls;
+mod welcome;
 
 pub use links::{Links, Reports, StartError};
 pub use options::{HEARTBEAT, Options, QUEUE};

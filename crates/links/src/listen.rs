@@ -8,7 +8,7 @@ use rt::{Connection, Listener};
 
 use crate::handshake::meet;
 use crate::hub::Hub;
-use crate::settle::settle;
+use crate::welcome::welcome;
 use peers::failed::{Failed, PATIENCE};
 
 /// The pause after an error that concerns the listener, such as too many open files.
@@ -35,12 +35,12 @@ pub(crate) async fn accept(hub: Arc<Hub>, listener: Box<dyn Listener>) {
 
 async fn answer(place: Place, connection: Connection) {
     let (hub, address) = (&place.hub, connection.peer);
-    let settled = async {
+    let linked = async {
         let met = meet(hub, connection, None, |_| {}).await?;
         hub.reserve(address.ip());
-        settle(hub, met).await
+        welcome(hub, met).await
     };
-    match tokio::time::timeout(PATIENCE, settled).await.unwrap_or(Err(Failed::Slow)) {
+    match tokio::time::timeout(PATIENCE, linked).await.unwrap_or(Err(Failed::Slow)) {
         Ok(()) | Err(Failed::Linked | Failed::Myself) => {}
         Err(failed) => hub.answered_in_vain(address.ip(), &failed),
     }

@@ -9,6 +9,7 @@ pub mod ahead;
 pub mod budget;
 pub mod changes;
 pub mod checks;
+pub mod copied_hosts;
 pub mod credentials;
 pub mod failed;
 #[doc(hidden)]
@@ -22,4 +23,3 @@ pub mod queue;
 pub mod roster;
 pub mod status;
 pub mod target;
-pub mod twins;

@@ -51,7 +51,7 @@ pub async fn masters(shared: &Shared) -> Result<Value, Refused> {
 pub async fn drift(shared: &Shared, kind: Option<Kind>) -> Result<Value, Refused> {
     let request = match kind {
         Some(kind) => SetRequest::Drift(Some(kind)),
-        None => SetRequest::KnownDrift,
+        None => SetRequest::DriftOverview,
     };
     let known = ask(shared, request).await?.unwrap_or_default();
     Ok(described(known, kind.is_none()).into())

@@ -51,7 +51,7 @@ pub enum SetRequest {
     /// What differs between members that must be alike: in one kind, or at all. All files are looked at for the answer.
     Drift(Option<Kind>),
     /// Which kinds differ by the digests that are known, for a program.
-    KnownDrift,
+    DriftOverview,
     /// Somebody wants to run what the set does once under a name, if no master began it `within` this many milliseconds.
     BeginOnce { name: String, within: u64 },
     /// Whether such a run, which has this fence, may go on.

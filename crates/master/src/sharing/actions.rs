@@ -84,7 +84,7 @@ impl Worker {
                 self.drift.digests(from, &digests);
             }
             Message::Ask(ask) => {
-                self.asked(from, &ask);
+                self.answer_presence_question(from, &ask);
                 self.drift.ask(from, &ask);
             }
             Message::Answer(answer) => self.drift.answer(from, answer),

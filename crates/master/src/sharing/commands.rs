@@ -1,13 +1,13 @@
 //! Answers what programs on this host ask a master that shares.
 //!
 //! `masters` lists who is in the set, `membership` takes masters in and out, `decisions` shows what was decided about keys,
-//! `settle` decides over it, and `leases` shows who does what the set does once.
+//! `settle_and_undo` decides over it, and `leases` shows who does what the set does once.
 
 mod decisions;
 mod leases;
 mod masters;
 mod membership;
-mod settle;
+mod settle_and_undo;
 
 use share::Change;
 use share::member::Right;
@@ -52,7 +52,7 @@ impl Worker {
             }
             SetRequest::Remove { name, user } => self.remove(&name, user).map(Value::from),
             // Answered elsewhere, when other members have answered.
-            SetRequest::Drift(_) | SetRequest::KnownDrift => {
+            SetRequest::Drift(_) | SetRequest::DriftOverview => {
                 Err("this question takes a while, and was not passed on".to_owned())
             }
             SetRequest::RestoreKeys => Ok(self.restore_keys().into()),

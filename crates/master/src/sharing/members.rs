@@ -24,7 +24,7 @@ const MOST_ADDRESSES: usize = 16;
 
 /// What is known of the members.
 pub struct MemberBook {
-    known: Mutex<Known>,
+    known: Mutex<KnownMembers>,
     worker: Sender<Work>,
     /// What this member shares.
     classes: Classes,
@@ -33,7 +33,7 @@ pub struct MemberBook {
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownMembers {
     members: BTreeMap<Node, (Member, State)>,
     /// What people are shown in place of nodes.
     called: BTreeMap<Node, String>,
@@ -49,7 +49,7 @@ impl MemberBook {
         MemberBook { known: Mutex::default(), worker, classes, clock, leases: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownMembers> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

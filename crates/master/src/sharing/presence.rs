@@ -325,7 +325,7 @@ impl Worker {
     }
 
     /// Answers the question of another member.
-    pub(super) fn asked(&mut self, from: Node, ask: &Ask) {
+    pub(super) fn answer_presence_question(&mut self, from: Node, ask: &Ask) {
         // Later versions may ask more.
         if ask.question == PRESENCE {
             self.tell_presence(from);

@@ -362,7 +362,7 @@ impl Worker {
             Work::Keys(changed) => self.changed_keys(changed),
             Work::Deleted(id) => self.deleted(&id),
             Work::Question((SetRequest::Drift(kind), answer)) => self.drift.question(kind, answer),
-            Work::Question((SetRequest::KnownDrift, answer)) => self.drift.known(answer),
+            Work::Question((SetRequest::DriftOverview, answer)) => self.drift.overview(answer),
             Work::Question((SetRequest::BeginOnce { name, within }, answer)) => self.begin_named(&name, within, answer),
             Work::Question((request, answer)) => {
                 let result = self.command(request);

@@ -34,7 +34,7 @@ impl Worker {
 
     /// Returns the commands by which a conflict can be settled: one for each outcome that some member filter.
     fn ways(&self, id: &str, entry: &Entry) -> Vec<Value> {
-        let keys = super::settle::contents(entry);
+        let keys = super::settle_and_undo::contents(entry);
         let mut ways: Vec<String> = Vec::new();
         for decision in entry.decisions() {
             let finger = self.finger(&decision.content).filter(|_| keys.len() > 1);

@@ -65,7 +65,7 @@ enum News {
     /// Somebody on this host asks what differs, in one kind or at all.
     Question(Option<Kind>, oneshot::Sender<Result<Value, String>>),
     /// Somebody on this host asks which kinds differ by what is known.
-    Known(oneshot::Sender<Result<Value, String>>),
+    Overview(oneshot::Sender<Result<Value, String>>),
 }
 
 /// The worker's end: passes on what is about drift. Nothing waits here; what does not fit is told again later.
@@ -125,8 +125,8 @@ impl DriftInbox {
     }
 
     /// Takes a question of a program that is answered from what is known.
-    pub fn known(&self, answer: oneshot::Sender<Result<Value, String>>) {
-        self.put(News::Known(answer));
+    pub fn overview(&self, answer: oneshot::Sender<Result<Value, String>>) {
+        self.put(News::Overview(answer));
     }
 
     /// Returns what `saltern.masters` shows.
@@ -247,10 +247,10 @@ impl Drift {
                     self.look_within(SOON);
                 }
             }
-            News::Ask(from, ask) => self.asked(from, ask),
+            News::Ask(from, ask) => self.take_question(from, ask),
             News::Answer(from, answer) => self.answered(from, answer),
             // Who asked may have gone.
-            News::Known(answer) => drop(answer.send(Ok(self.overview(Reader::Program).into()))),
+            News::Overview(answer) => drop(answer.send(Ok(self.overview(Reader::Program).into()))),
             News::Question(kind, answer) => {
                 let scan = kind.is_none_or(|kind| !sources::is_fixed(kind));
                 self.searches.ask(kind, answer, now.steady);

@@ -34,7 +34,7 @@ type Reply = oneshot::Sender<Result<Value, String>>;
 pub struct Searches {
     waiting: Vec<Waiting>,
     running: Vec<Search>,
-    asked: Vec<Asked>,
+    peer_questions: Vec<PeerQuestion>,
     budgets: BTreeMap<Node, (u64, u64)>,
     number: u64,
 }
@@ -46,8 +46,8 @@ struct Waiting {
     since: u64,
 }
 
-/// Another member waits until the disk was looked at.
-struct Asked {
+/// A question of another member, which waits until the disk was looked at.
+struct PeerQuestion {
     from: Node,
     number: u64,
     question: Question,
@@ -92,7 +92,7 @@ impl Searches {
     }
 
     fn since(&self) -> impl Iterator<Item = u64> {
-        self.waiting.iter().map(|one| one.since).chain(self.asked.iter().map(|one| one.since))
+        self.waiting.iter().map(|one| one.since).chain(self.peer_questions.iter().map(|one| one.since))
     }
 
     /// Returns when something is due.
@@ -103,7 +103,7 @@ impl Searches {
 
     /// Takes note that a member is away: nobody waits for its answers.
     pub fn down(&mut self, node: Node) {
-        self.asked.retain(|asked| asked.from != node);
+        self.peer_questions.retain(|asked| asked.from != node);
         self.budgets.remove(&node);
         self.drop_members(|member| member.node == node);
     }
@@ -134,7 +134,7 @@ impl Searches {
 
 impl Drift {
     /// Takes a question of another member.
-    pub(super) fn asked(&mut self, from: Node, ask: Ask) {
+    pub(super) fn take_question(&mut self, from: Node, ask: Ask) {
         let now = self.now().steady;
         if !self.links.members.may(from, Right::Data) || !self.searches.may_ask(from, now) {
             return;
@@ -148,17 +148,17 @@ impl Drift {
                 return self.warn(&format!("the master {called} sent an invalid question: {error}"));
             }
         };
-        let asked = Asked { from, number: ask.number, question, since: now };
+        let asked = PeerQuestion { from, number: ask.number, question, since: now };
         let is_first = asked.question.path.is_empty() && asked.question.after.is_none();
-        if is_first && !sources::is_fixed(asked.question.kind) && self.searches.asked.len() < MOST_ASKED {
-            self.searches.asked.push(asked);
+        if is_first && !sources::is_fixed(asked.question.kind) && self.searches.peer_questions.len() < MOST_ASKED {
+            self.searches.peer_questions.push(asked);
             self.look_within(0);
         } else {
-            self.tell_asked(&asked);
+            self.answer_question(&asked);
         }
     }
 
-    fn tell_asked(&self, asked: &Asked) {
+    fn answer_question(&self, asked: &PeerQuestion) {
         let Question { kind, path, after } = &asked.question;
         // What is not known is not the same as nothing.
         let Some(tree) = self.trees.get(kind) else { return };
@@ -175,10 +175,10 @@ impl Drift {
             let fixed = kind.is_some_and(|kind| sources::is_fixed(kind) && self.trees.contains_key(&kind));
             fixed || since + LATE <= now || !busy && began.is_some_and(|began| began >= since)
         };
-        let asked: Vec<Asked> =
-            self.searches.asked.extract_if(.., |one| is_ready(Some(one.question.kind), one.since)).collect();
+        let asked: Vec<PeerQuestion> =
+            self.searches.peer_questions.extract_if(.., |one| is_ready(Some(one.question.kind), one.since)).collect();
         let waiting: Vec<Waiting> = self.searches.waiting.extract_if(.., |one| is_ready(one.kind, one.since)).collect();
-        asked.iter().for_each(|asked| self.tell_asked(asked));
+        asked.iter().for_each(|asked| self.answer_question(asked));
         for Waiting { kind, reply, .. } in waiting {
             match kind {
                 Some(kind) => self.begin_search(kind, reply),

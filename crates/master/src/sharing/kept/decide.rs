@@ -14,7 +14,7 @@ use super::seal::packed;
 use super::{Found, KEPT, KeptWork, Noted, Replacement};
 
 /// The members as they are known, and what was decided about each.
-type Known = BTreeMap<Node, (Member, State)>;
+type MembersByNode = BTreeMap<Node, (Member, State)>;
 
 impl Worker {
     /// Takes note of a decision that this member may have made.
@@ -31,7 +31,7 @@ impl Worker {
     }
 
     /// Takes note of what may have been decided here about members, which were others `before`.
-    pub(in crate::sharing) fn note_unkept_members(&self, before: &Known, now: &Known) {
+    pub(in crate::sharing) fn note_unkept_members(&self, before: &MembersByNode, now: &MembersByNode) {
         let Some(unkept) = &self.unkept else { return };
         for (node, member) in now.iter().filter(|(node, member)| before.get(node) != Some(member)) {
             let key = Key::of_node(*node);

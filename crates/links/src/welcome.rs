@@ -10,7 +10,7 @@ use peers::kind::Frame;
 use peers::status::PeerInfo;
 
 /// Makes a proven connection part of the link, if both members agree.
-pub(crate) async fn settle(hub: &Arc<Hub>, mut met: Met) -> Result<(), Failed> {
+pub(crate) async fn welcome(hub: &Arc<Hub>, mut met: Met) -> Result<(), Failed> {
     let (node, lane, dialled) = (met.node, met.hello.lane, met.dialled);
     let decides = hub.node < node;
     let (decisions, report) = (hub.members.decisions(), hub.members.self_report(node));

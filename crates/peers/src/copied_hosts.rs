@@ -13,7 +13,7 @@ use share::Node;
 const MOST_BOOTS: usize = 16;
 
 /// The runs of members that were linked, and where: nothing is known of that over the bus, where `A` is `()`.
-pub struct Twins<A = IpAddr>(BTreeMap<Node, Runs<A>>);
+pub struct CopiedHosts<A = IpAddr>(BTreeMap<Node, Runs<A>>);
 
 struct Runs<A> {
     boot: u64,
@@ -23,13 +23,13 @@ struct Runs<A> {
     earlier: VecDeque<u64>,
 }
 
-impl<A> Default for Twins<A> {
+impl<A> Default for CopiedHosts<A> {
     fn default() -> Self {
-        Twins(BTreeMap::new())
+        CopiedHosts(BTreeMap::new())
     }
 }
 
-impl<A: Copy> Twins<A> {
+impl<A: Copy> CopiedHosts<A> {
     /// Notes the run of a member with which it is linked now.
     pub fn linked(&mut self, node: Node, boot: u64, address: A) {
         let runs = self.0.entry(node).or_insert_with(|| Runs { boot, address, earlier: VecDeque::new() });
@@ -43,7 +43,7 @@ impl<A: Copy> Twins<A> {
     }
 
     /// Returns where a member is linked that runs on another host at the same time: a later run has taken the place of this one.
-    pub fn other(&self, node: Node, boot: u64) -> Option<A> {
+    pub fn runs_elsewhere(&self, node: Node, boot: u64) -> Option<A> {
         let runs = self.0.get(&node)?;
         (runs.boot != boot && runs.earlier.contains(&boot)).then_some(runs.address)
     }
@@ -61,20 +61,20 @@ mod tests {
     const NODE: Node = Node([1; 8]);
 
     #[test]
-    fn a_run_that_comes_back_after_a_later_one_is_a_twin_and_a_restart_is_none() {
+    fn a_run_that_comes_back_after_a_later_one_is_of_a_copied_host_and_a_restart_is_not() {
         let (here, there) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
-        let mut twins = Twins::<IpAddr>::default();
-        twins.linked(NODE, 1, here);
-        assert_eq!(twins.other(NODE, 1), None);
-        assert_eq!(twins.other(NODE, 2), None, "it may have restarted");
-        twins.linked(NODE, 2, there);
-        assert_eq!(twins.other(NODE, 1), Some(there));
-        assert_eq!((twins.other(NODE, 2), twins.other(NODE, 3)), (None, None));
-        twins.linked(NODE, 1, here);
-        assert_eq!((twins.other(NODE, 1), twins.other(NODE, 2)), (None, Some(here)));
-        (10..100).for_each(|boot| twins.linked(NODE, boot, here));
-        assert_eq!(twins.0[&NODE].earlier.len(), MOST_BOOTS);
-        twins.forget(NODE);
-        assert_eq!(twins.other(NODE, 98), None);
+        let mut hosts = CopiedHosts::<IpAddr>::default();
+        hosts.linked(NODE, 1, here);
+        assert_eq!(hosts.runs_elsewhere(NODE, 1), None);
+        assert_eq!(hosts.runs_elsewhere(NODE, 2), None, "it may have restarted");
+        hosts.linked(NODE, 2, there);
+        assert_eq!(hosts.runs_elsewhere(NODE, 1), Some(there));
+        assert_eq!((hosts.runs_elsewhere(NODE, 2), hosts.runs_elsewhere(NODE, 3)), (None, None));
+        hosts.linked(NODE, 1, here);
+        assert_eq!((hosts.runs_elsewhere(NODE, 1), hosts.runs_elsewhere(NODE, 2)), (None, Some(here)));
+        (10..100).for_each(|boot| hosts.linked(NODE, boot, here));
+        assert_eq!(hosts.0[&NODE].earlier.len(), MOST_BOOTS);
+        hosts.forget(NODE);
+        assert_eq!(hosts.runs_elsewhere(NODE, 98), None);
     }
 }
