@@ -23,3 +23,5 @@ pub mod queue;
 pub mod roster;
 pub mod status;
 pub mod target;
+#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "only tests use it"))]
+pub mod testing;

@@ -1,82 +1,34 @@
 //! The conformance suite of carriers over the bus: in memory, and over a real server.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use config::bus::Bus as Servers;
+use peers::testing::{TestMember, check_members};
 use rt::Rt;
-use share::testing::{Bench, check_carrier};
-use share::{Carrier, Incoming, Lane, Node, SendResult, To};
-use tokio::time::timeout;
+use share::{Carrier, Incoming, Lane, SendResult, To};
 use value::map;
 
 use super::net::{Member, Net, acquainted, node, options};
 use super::server::Server;
 use crate::bus::Bus;
 
-/// What the suite, on a thread of its own, asks of the thread that runs the members.
-enum Request {
-    Send(usize, To, Lane, Bytes, Sender<SendResult>),
-    Next(usize, Sender<Option<Incoming>>),
-    Cut(usize, usize, bool),
-}
+/// How long a report may take that is to come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Remote(Sender<Request>);
-
-impl Remote {
-    fn ask<T>(&self, request: impl FnOnce(Sender<T>) -> Request) -> T {
-        let (answer, answered) = channel();
-        self.0.send(request(answer)).expect("the members run");
-        answered.recv().expect("the members run")
-    }
-}
-
-impl Bench for Remote {
-    fn node(&self, member: usize) -> Node {
-        node(member as u8 + 1)
+impl TestMember for Member {
+    fn send(&self, to: To, lane: Lane, message: Bytes) -> SendResult {
+        self.bus.send(to, lane, message)
     }
 
-    fn send(&mut self, from: usize, to: To, lane: Lane, message: Bytes) -> SendResult {
-        self.ask(|answer| Request::Send(from, to, lane, message, answer))
-    }
-
-    fn next(&mut self, member: usize) -> Option<Incoming> {
-        self.ask(|answer| Request::Next(member, answer))
-    }
-
-    fn cut(&mut self, from: usize, to: usize, cut: bool) {
-        self.0.send(Request::Cut(from, to, cut)).expect("the members run");
-    }
-
-    fn queue(&self) -> usize {
-        options(1).queue
-    }
-}
-
-async fn serve(requests: Receiver<Request>, members: &mut [Member], cut: impl Fn(usize, usize, bool)) {
-    while let Ok(request) = requests.recv() {
-        match request {
-            Request::Send(from, to, lane, message, answer) => {
-                answer.send(members[from].bus.send(to, lane, message)).expect("the suite waits");
-            }
-            Request::Next(member, answer) => {
-                let report = timeout(Duration::from_secs(30), members[member].reports.next()).await.ok();
-                answer.send(report).expect("the suite waits");
-            }
-            Request::Cut(from, to, is_cut) => cut(from, to, is_cut),
-        }
+    async fn next(&mut self) -> Incoming {
+        self.reports.next().await
     }
 }
 
 async fn check(members: &mut [Member], cut: impl Fn(usize, usize, bool)) {
-    let (ask, requests) = channel();
-    let suite = std::thread::spawn(move || check_carrier(&mut Remote(ask)));
-    serve(requests, members, cut).await;
-    if let Err(panic) = suite.join() {
-        std::panic::resume_unwind(panic);
-    }
+    check_members(members, ((1..=3).map(node).collect(), options(1).queue), PATIENCE, cut).await;
 }
 
 #[tokio::test(start_paused = true)]

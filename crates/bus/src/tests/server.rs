@@ -4,21 +4,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Returns the program of the server, or says why the test is skipped.
-fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("SALTERN_NATS_SERVER").map(PathBuf::from);
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        named.or_else(|| std::env::split_paths(&paths).map(|dir| dir.join("nats-server")).find(|path| path.is_file()));
-    if found.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "nats-server is not installed: put it into PATH or name it in SALTERN_NATS_SERVER"
-        );
-        eprintln!("skipped: nats-server is not installed (PATH, SALTERN_NATS_SERVER)");
-    }
-    found
-}
+use peers::testing::nats_server_or_skip;
 
 /// A running server.
 pub struct Server {
@@ -35,7 +21,7 @@ impl Server {
 
     /// Starts a server with these arguments.
     pub fn with(args: &[&str]) -> Option<Server> {
-        let program = program()?;
+        let program = nats_server_or_skip()?;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);

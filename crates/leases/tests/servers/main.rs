@@ -4,8 +4,9 @@ mod server;
 
 use std::time::Duration;
 
+use peers::testing::nats_server_or_skip;
 use saltern_leases::{Bucket, BucketError, Change, Health, JetStreamBucket, Keep, KeepError, Leases, OpenError, Who};
-use server::{Servers, program};
+use server::Servers;
 use tokio::time::{Instant, timeout};
 
 const T: Duration = Duration::from_secs(6);
@@ -59,7 +60,7 @@ async fn open(bucket: &JetStreamBucket) -> saltern_leases::Opened {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_is_taken_renewed_refused_given_back_and_taken_over() {
-    let Some(program) = program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     let servers = Servers::start(&program, 1, true);
     let time = Duration::from_secs(2);
     let bucket = JetStreamBucket::new(servers.client().await, "a_b", time);
@@ -100,7 +101,7 @@ async fn a_lease_is_taken_renewed_refused_given_back_and_taken_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_with_other_settings_is_refused_and_the_setting_named() {
-    let Some(program) = program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     let servers = Servers::start(&program, 1, true);
     let client = servers.client().await;
     open(&JetStreamBucket::new(client.clone(), "a", T)).await;
@@ -122,7 +123,7 @@ async fn a_bucket_with_other_settings_is_refused_and_the_setting_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_without_jetstream_say_so() {
-    let Some(program) = program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     let servers = Servers::start(&program, 1, false);
     let bucket = JetStreamBucket::new(servers.client().await, "a", T);
     let says = async {
@@ -140,7 +141,7 @@ async fn servers_without_jetstream_say_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_one_of_three_servers_gone_leases_go_on_and_with_two_gone_nobody_holds_any() {
-    let Some(program) = program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     let mut servers = Servers::start(&program, 3, true);
     assert_eq!(open(&JetStreamBucket::new(servers.client().await, "a_b", T)).await.replicas, 3);
     let [one, two] = [process(1, &servers, T).await, process(2, &servers, T).await];
@@ -186,7 +187,7 @@ async fn read(keep: &Keep) -> Vec<bytes::Bytes> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_kept_is_read_again_and_only_the_last_of_each_key() {
-    let Some(program) = program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     let mut servers = Servers::start(&program, 1, true);
     let keep = Keep::new(servers.client().await, "a_b");
     let opens = async { while keep.open().await.is_err() {} };
@@ -213,7 +214,7 @@ async fn what_is_kept_is_read_again_and_only_the_last_of_each_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_that_arrives_late_replaces_no_newer_one_and_only_the_named_one_is_removed() {
-    let Some(program) = program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     let servers = Servers::start(&program, 1, true);
     let keep = Keep::new(servers.client().await, "a_b");
     timeout(PATIENCE, async { while keep.open().await.is_err() {} }).await.unwrap();
@@ -237,7 +238,7 @@ async fn a_value_that_arrives_late_replaces_no_newer_one_and_only_the_named_one_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_earlier_stream_gets_the_bound_of_messages_and_a_refusal_names_it() {
-    let Some(program) = program() else { return };
+    let Some(program) = nats_server_or_skip() else { return };
     let servers = Servers::with_users(&program);
     let client = servers.client().await;
     let jetstream = async_nats::jetstream::new(client.clone());

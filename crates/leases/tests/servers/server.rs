@@ -8,22 +8,6 @@ use std::time::Duration;
 use async_nats::{Client, ConnectOptions};
 use tempfile::TempDir;
 
-/// Returns the program of the server, or says why the test is skipped.
-pub fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("SALTERN_NATS_SERVER").map(PathBuf::from);
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        named.or_else(|| std::env::split_paths(&paths).map(|dir| dir.join("nats-server")).find(|path| path.is_file()));
-    if found.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "nats-server is not installed: put it into PATH or name it in SALTERN_NATS_SERVER"
-        );
-        eprintln!("skipped: nats-server is not installed (PATH, SALTERN_NATS_SERVER)");
-    }
-    found
-}
-
 /// A server, or three.
 pub struct Servers {
     program: PathBuf,

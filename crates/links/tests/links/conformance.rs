@@ -1,77 +1,26 @@
 //! The conformance suite of carriers over links: in a simulated network, and over the sockets of this host.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use bytes::Bytes;
+use peers::testing::{TestMember, check_members};
 use rt::Rt;
 use rt::sim::Sim;
-use saltern_links::{LinkState, LinkStatus, Links, Reports, Target};
-use share::testing::{Bench, check_carrier};
-use share::{Carrier, Incoming, Lane, Node, SendResult, To};
+use saltern_links::{LinkState, LinkStatus, Links, Target};
+use share::{Carrier, Incoming, Lane, SendResult, To};
 use tokio::time::timeout;
 
 use crate::support::{Member, acquainted, node, options};
 
 const HOSTS: [&str; 3] = ["m1", "m2", "m3"];
 
-/// What the suite, on a thread of its own, asks of the thread that runs the members.
-enum Request {
-    Send(usize, To, Lane, Bytes, Sender<SendResult>),
-    Next(usize, Sender<Option<Incoming>>),
-    Cut(usize, usize, bool),
-}
-
-struct Remote(Sender<Request>);
-
-impl Remote {
-    fn ask<T>(&self, request: impl FnOnce(Sender<T>) -> Request) -> T {
-        let (answer, answered) = channel();
-        self.0.send(request(answer)).expect("the members run");
-        answered.recv().expect("the members run")
-    }
-}
-
-impl Bench for Remote {
-    fn node(&self, member: usize) -> Node {
-        node(member as u8 + 1)
+impl TestMember for Member {
+    fn send(&self, to: To, lane: Lane, message: Bytes) -> SendResult {
+        self.links.send(to, lane, message)
     }
 
-    fn send(&mut self, from: usize, to: To, lane: Lane, message: Bytes) -> SendResult {
-        self.ask(|answer| Request::Send(from, to, lane, message, answer))
-    }
-
-    fn next(&mut self, member: usize) -> Option<Incoming> {
-        self.ask(|answer| Request::Next(member, answer))
-    }
-
-    fn cut(&mut self, from: usize, to: usize, cut: bool) {
-        self.0.send(Request::Cut(from, to, cut)).expect("the members run");
-    }
-
-    fn queue(&self) -> usize {
-        options(1).queue
-    }
-}
-
-/// Serves the suite. While it thinks, this thread waits and the time of a simulation stands still.
-async fn serve(
-    requests: Receiver<Request>,
-    members: &mut [(Links, Reports)],
-    patience: Duration,
-    cut: impl Fn(usize, usize, bool),
-) {
-    while let Ok(request) = requests.recv() {
-        match request {
-            Request::Send(from, to, lane, message, answer) => {
-                answer.send(members[from].0.send(to, lane, message)).expect("the suite waits");
-            }
-            Request::Next(member, answer) => {
-                let report = timeout(patience, members[member].1.next()).await.ok();
-                answer.send(report).expect("the suite waits");
-            }
-            Request::Cut(from, to, is_cut) => cut(from, to, is_cut),
-        }
+    async fn next(&mut self) -> Incoming {
+        self.reports.next().await
     }
 }
 
@@ -82,19 +31,15 @@ fn conforms_in_a_simulation(seed: u64) {
         for number in 1..=3 {
             let member = Member::start(&sim, options(number), acquainted(&[1, 2, 3])).await;
             member.dial(&HOSTS);
-            members.push((member.links, member.reports));
+            members.push(member);
         }
-        let (ask, requests) = channel();
-        let suite = std::thread::spawn(move || check_carrier(&mut Remote(ask)));
+        let nodes = (1..=3).map(node).collect();
         let cut = |from: usize, to: usize, cut| match cut {
             true => sim.cut(HOSTS[from], HOSTS[to]),
             false => sim.mend(HOSTS[from], HOSTS[to]),
         };
         // A SYN that was lost is sent again after up to 32 s.
-        serve(requests, &mut members, Duration::from_secs(60), cut).await;
-        if let Err(panic) = suite.join() {
-            std::panic::resume_unwind(panic);
-        }
+        check_members(&mut members, (nodes, options(1).queue), Duration::from_secs(60), cut).await;
     });
 }
 
