@@ -8,6 +8,7 @@ use value::Value;
 use crate::bus::{self, Bus};
 use crate::error::Error;
 use crate::masters::{MasterAddress, UriFormat, parse_master};
+use crate::member_keys;
 use crate::opts::Opts;
 use crate::secret::Secret;
 
@@ -22,6 +23,8 @@ pub struct Cluster {
     pub bus: Option<Bus>,
     /// The secret that admits a new member (`cluster_secret`).
     pub secret: Option<Secret>,
+    /// The SHA-256 of member keys that are believed at the first contact (`cluster_pub_fingerprint`).
+    pub pinned: Vec<[u8; 32]>,
     /// The port for other members (`cluster_pool_port`).
     pub pool_port: u16,
     /// Where the keys of minions are (`cluster_pki_dir`); by default `pki_dir`.
@@ -100,6 +103,7 @@ impl Cluster {
             peers: self::addresses(opts, "cluster_peers", pool_port)?,
             bus,
             secret: secret(opts)?,
+            pinned: member_keys::read(opts)?,
             pool_port,
             pki_dir: opts.read("cluster_pki_dir")?,
             heartbeat: seconds(opts, "cluster_heartbeat", 0.05, 60.0)?,

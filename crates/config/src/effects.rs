@@ -66,10 +66,8 @@ const REFUSED: &[(Side, &str, &[&str])] = &[
 ];
 
 /// Options of a set of masters (`cluster_id`) that are decided but not built.
-const LATER: &[(Side, &str, &[&str])] = &[
-    (Master, "member keys are not checked against fingerprints so far", &["cluster_pub_fingerprint"]),
-    (Master, "a return is acknowledged by one master so far", &["cluster_return_copies"]),
-];
+const LATER: &[(Side, &str, &[&str])] =
+    &[(Master, "a return is acknowledged by one master so far", &["cluster_return_copies"])];
 
 /// Options that only a master of a set has a use for. What Salt itself says about `cluster_peers` and `cluster_pki_dir` is said
 /// elsewhere.
@@ -82,6 +80,7 @@ const OF_A_SET: &[&str] = &[
     "cluster_lease_time",
     "cluster_once",
     "cluster_pool_port",
+    "cluster_pub_fingerprint",
     "cluster_queue_size",
     "cluster_role",
     "cluster_secret",

@@ -23,6 +23,7 @@ mod lookup;
 mod machine;
 mod master;
 mod masters;
+mod member_keys;
 mod minion;
 mod opts;
 mod origin;

@@ -40,6 +40,12 @@ impl KeyFingerprint {
     }
 }
 
+impl From<[u8; 32]> for KeyFingerprint {
+    fn from(sha256: [u8; 32]) -> Self {
+        KeyFingerprint(sha256)
+    }
+}
+
 impl FromStr for KeyFingerprint {
     type Err = NoFingerprint;
 

@@ -144,6 +144,8 @@ pub async fn start(
     let settings = Settings::new(cluster, &shared.stores).await?;
     let key = ::keys::MemberKeyPath::of_master(config).load_or_create()?;
     let node = Node::of_key(&key.public());
+    let fingerprint = crypto::fingerprint(&key.public(), crypto::HashType::Sha256);
+    tracing::info!("the member key of this master has the fingerprint {fingerprint}");
     let cachedir = config.paths.cachedir.clone();
     let opened = rt.blocking(move || open(&cachedir, node));
     let opened = opened.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;

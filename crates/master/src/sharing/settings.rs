@@ -8,7 +8,7 @@ use config::{Cluster, ClusterRole, Master};
 use crypto::MemberKey;
 use keys::{MasterKeyOptions, MasterKeys};
 use links::Options;
-use peers::credentials::{Credentials, Secret};
+use peers::credentials::{Credentials, KeyFingerprint, Secret};
 use rt::Rt;
 use share::member::Role;
 use share::votes::{LeaseStart, OncePolicy};
@@ -189,13 +189,14 @@ fn weakness(secret: &str) -> Option<&'static str> {
 
 /// With a secret nothing else counts, so no key is read then.
 fn credentials(cluster: &Cluster, config: &Master) -> Result<Credentials, Error> {
+    let pinned = cluster.pinned.iter().copied().map(KeyFingerprint::from).collect();
     if let Some(secret) = &cluster.secret {
         if let Some(weakness) = weakness(secret.expose()) {
             return Err(Error::NotSharing(format!(
                 "the option cluster_secret can be guessed: {weakness}. Use the output of 'openssl rand -hex 32'"
             )));
         }
-        return Ok(Credentials { secret: Some(Secret::new(secret.expose())), ..Credentials::default() });
+        return Ok(Credentials { secret: Some(Secret::new(secret.expose())), pinned, ..Credentials::default() });
     }
     let options = MasterKeyOptions::from(config);
     let master_key = Some(MasterKeys::load(&options)?.pair().private().clone());
@@ -203,7 +204,7 @@ fn credentials(cluster: &Cluster, config: &Master) -> Result<Credentials, Error>
         true => Some(options.sign_path()?.load_or_create(options.sign_options())?.private().clone()),
         false => None,
     };
-    Ok(Credentials { master_key, sign_key, ..Credentials::default() })
+    Ok(Credentials { secret: None, master_key, sign_key, pinned })
 }
 
 #[cfg(test)]

@@ -424,6 +424,35 @@ async fn masters_that_have_nothing_in_common_wait_until_both_are_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_that_know_each_others_fingerprints_need_no_secret() {
+    let pair = Pair::new();
+    let no_secret = || map! { "cluster_secret" => Value::Null };
+    let one = Master::start(pair.options(0, no_secret())).await;
+    let masters = ask(&one, map! { "what" => "masters" }).await;
+    let shown = masters.get("sharing").and_then(|found| found.get("masters")?.get("m1")?.get("fingerprint").cloned());
+    let first = shown.and_then(|shown| shown.as_str().map(str::to_owned)).expect("a master shows its own");
+    let mut events = one.events().await;
+    let pins = map! { "cluster_secret" => Value::Null, "cluster_pub_fingerprint" => first.to_uppercase() };
+    let two = Master::start(pair.options(1, pins)).await;
+    let waiting = event(&mut events, "saltern/member/m2/waiting").await;
+    let second = waiting.data().get_str("fingerprint").expect("it is told").replace(':', "");
+    let directory = one.stop().await;
+
+    let other = map! { "cluster_secret" => Value::Null, "cluster_pub_fingerprint" => list!["00".repeat(32)] };
+    let one = Master::start_in(directory, pair.options(0, other)).await;
+    let mut events = one.events().await;
+    event(&mut events, "saltern/member/m2/waiting").await;
+    let directory = one.stop().await;
+
+    let pins = map! { "cluster_secret" => Value::Null, "cluster_pub_fingerprint" => list!["00".repeat(32), second] };
+    let one = Master::start_in(directory, pair.options(0, pins)).await;
+    linked(&one, "m2").await;
+    linked(&two, "m1").await;
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_master_decided_can_be_undone_on_another_one() {
     let (one, two) = Pair::new().start().await;
     put(&two.directory, "minions", "web1", &public_key());

@@ -105,8 +105,8 @@ async fn status(ctx: &RunnerContext) -> Result<Map> {
 /// Returns the masters of the set, how each is linked with this one, and what they have in common.
 ///
 /// `state` is `here` for this master, `linked` or `away`, `since` since when, and `reason` why it is away. `compared` is when the
-/// copies of both were last equal, `rtt_ms` how long an answer takes, `clock_ms` by how much its clock is ahead. Of two masters with
-/// one name the later one is shown with its node behind the name.
+/// copies of both were last equal, `rtt_ms` how long an answer takes, `clock_ms` by how much its clock is ahead, `fingerprint` the
+/// SHA-256 of its member key. Of two masters with one name the later one is shown with its node behind the name.
 ///
 /// `others` are no members: masters that are refused or wait to be accepted, and addresses in `cluster_peers` where nobody answers.
 ///

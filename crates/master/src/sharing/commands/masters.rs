@@ -1,5 +1,6 @@
 //! `saltern.masters`: who is in the set, and who is not, and why.
 
+use crypto::{HashType, fingerprint};
 use peers::status::{LinkState, LinkStatus};
 use share::{Class, Index as _, Node, State};
 use value::{Map, Value, map};
@@ -46,6 +47,7 @@ impl Worker {
             if let Some(at) = self.model.compared(*node).or_else(|| compared.get(node).copied()) {
                 shown.insert("compared", reader.time(at));
             }
+            shown.insert("fingerprint", fingerprint(&member.key, HashType::Sha256));
             if !member.addresses.is_empty() {
                 shown.insert("addresses", member.addresses.clone());
             }
