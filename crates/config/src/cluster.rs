@@ -71,6 +71,19 @@ pub enum ClusterRole {
     Master,
     /// Votes, and serves no minions.
     Witness,
+    /// Serves minions, and leaves it to others to decide about keys and members, and to vote.
+    Reader,
+}
+
+/// What programs that would decide about keys are told on a reader.
+const READER: &str =
+    "this master is a reader (cluster_role) and decides nothing about keys: do it on another master of the set";
+
+impl Cluster {
+    /// Returns why programs on this host may not decide about the keys of minions, if they may not.
+    pub fn refuses_key_decisions(&self) -> Option<&'static str> {
+        (self.role == ClusterRole::Reader).then_some(READER)
+    }
 }
 
 /// The least number of characters of a secret.
@@ -224,7 +237,8 @@ fn role(opts: &Opts) -> Result<ClusterRole, Error> {
         None | Some(Value::Null) => Ok(ClusterRole::Master),
         Some(Value::Str(text)) if text == "master" => Ok(ClusterRole::Master),
         Some(Value::Str(text)) if text == "witness" => Ok(ClusterRole::Witness),
-        _ => Err(opts.wrong(name, "'master' or 'witness': nothing else is supported yet")),
+        Some(Value::Str(text)) if text == "reader" => Ok(ClusterRole::Reader),
+        _ => Err(opts.wrong(name, "'master', 'witness' or 'reader'")),
     }
 }
 
@@ -410,7 +424,11 @@ mod tests {
         let cluster = witness.cluster.unwrap();
         assert_eq!((cluster.role, cluster.interface.as_str()), (ClusterRole::Witness, "10.0.0.3"));
         assert_eq!(witness.network.interface, "127.0.0.1", "minions do not reach it");
-        assert!(refused("cluster_role", "reader").contains("'master' or 'witness': nothing else is supported yet"));
+        let reader =
+            Master::from_options(options(map! { "cluster_role" => "reader", "interface" => "10.0.0.3" })).unwrap();
+        assert_eq!(reader.network.interface, "10.0.0.3", "minions reach it");
+        assert!(reader.cluster.unwrap().refuses_key_decisions().is_some());
+        assert!(refused("cluster_role", "voter").contains("'master', 'witness' or 'reader'"));
         assert!(refused("cluster_share", list!["keys"]).contains("'all'"));
     }
 }

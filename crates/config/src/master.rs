@@ -85,6 +85,7 @@ impl Master {
     pub fn ineffective(&self) -> Vec<String> {
         let mut lines = effects::ineffective(Role::Master, &self.raw, &self.origins);
         lines.extend(self.waits_for_others());
+        lines.extend(self.undecided());
         lines
     }
 
@@ -98,6 +99,21 @@ impl Master {
             "config: {place}option 'cluster_id' is set without 'cluster_peers' and 'cluster_secret': this master waits for \
              other masters to connect to it"
         ))
+    }
+
+    /// Returns a line for each option by which other masters decide about keys when minions sign in.
+    fn undecided(&self) -> Vec<String> {
+        const DECIDE: [&str; 5] =
+            ["auto_accept", "autoreject_file", "autosign_file", "autosign_grains_dir", "open_mode"];
+        let is_reader = self.cluster.as_ref().is_some_and(|cluster| cluster.refuses_key_decisions().is_some());
+        let set = DECIDE.into_iter().filter(|name| is_reader && self.raw.get(name).is_some_and(Value::truthy));
+        let line = |name: &str| {
+            let place = self.origins.get(name).map(|origin| format!("{origin}: ")).unwrap_or_default();
+            format!(
+                "config: {place}option '{name}' has no effect on a reader ('cluster_role'), which decides about no key"
+            )
+        };
+        set.map(line).collect()
     }
 
     pub(crate) fn build(opts: Opts, source: &Source, load: &LoadOptions, machine: &dyn Machine) -> Result<Self, Error> {

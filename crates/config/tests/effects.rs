@@ -264,6 +264,15 @@ fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
 }
 
 #[test]
+fn a_reader_names_the_options_by_which_other_masters_decide_about_keys() {
+    let reader = "id: a\ncluster_id: prod\ncluster_secret: a text that is long enough\ncluster_role: reader\n";
+    let (refused, lines) = loaded(Role::Master, &format!("{reader}auto_accept: True\nopen_mode: False\n"));
+    let line =
+        "config: FILE:5: option 'auto_accept' has no effect on a reader ('cluster_role'), which decides about no key";
+    assert_eq!((refused, lines), (Ok(()), vec![line.to_owned()]));
+}
+
+#[test]
 fn options_of_links_are_named_beside_a_bus() {
     let set = "id: a\ncluster_id: prod\ncluster_bus: nats://n1\n";
     for option in ["cluster_pool_port: 4600", "cluster_addresses: [m1]"] {

@@ -346,6 +346,22 @@ mod tests {
     }
 
     #[test]
+    fn all_new_keys_wait_where_others_decide() {
+        let config = |role: &str| {
+            let options = value::map! {
+                "id" => "m1", "root_dir" => "/tmp/x", "cluster_id" => "prod", "cluster_role" => role, "auto_accept" => true,
+                "open_mode" => true,
+            };
+            config::Master::from_options(options).unwrap()
+        };
+        for (role, expected) in [("reader", AuthOutcome::Pending), ("master", AuthOutcome::Accepted)] {
+            let config = config(role);
+            let door = door((&config).into(), (&config).into());
+            assert_eq!(door.knock("web1", &public_key(0)), expected, "{role}");
+        }
+    }
+
+    #[test]
     fn a_full_master_takes_nobody_new() {
         let options = AdmissionOptions { max_minions: Some(2), ..AdmissionOptions::default() };
         let door = door(AutoKeyOptions::default(), options);

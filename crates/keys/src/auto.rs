@@ -18,6 +18,8 @@ use wire::MinionId;
 pub struct AutoKeyOptions {
     /// Accept every new key.
     pub auto_accept: bool,
+    /// New keys are accepted or rejected by these options. A master that leaves it to others has all of them wait.
+    pub decides: bool,
     /// Ids that are accepted: globs or regular expressions, one per line.
     pub autosign_file: Option<PathBuf>,
     /// Ids that are rejected.
@@ -38,6 +40,7 @@ impl Default for AutoKeyOptions {
     fn default() -> Self {
         AutoKeyOptions {
             auto_accept: false,
+            decides: true,
             autosign_file: None,
             autoreject_file: None,
             autosign_grains_dir: None,
@@ -80,17 +83,18 @@ impl AutoKey {
 
     /// Returns whether the id matches `autoreject_file`.
     pub fn rejects(&self, id: &MinionId) -> bool {
-        self.listed(id, self.options.autoreject_file.as_deref())
+        self.options.decides && self.listed(id, self.options.autoreject_file.as_deref())
     }
 
     /// Returns whether a key is accepted automatically: with `auto_accept`, by the id, by a stub (which this removes),
     /// or by the grains that the minion sent.
     pub fn signs(&self, id: &MinionId, autosign_grains: Option<&Map>, now: SystemTime) -> bool {
         // The stub comes after the tests that use nothing up.
-        self.options.auto_accept
-            || self.listed(id, self.options.autosign_file.as_deref())
-            || self.takes_stub(id, now)
-            || autosign_grains.is_some_and(|grains| self.grains_match(grains))
+        self.options.decides
+            && (self.options.auto_accept
+                || self.listed(id, self.options.autosign_file.as_deref())
+                || self.takes_stub(id, now)
+                || autosign_grains.is_some_and(|grains| self.grains_match(grains)))
     }
 
     fn listed(&self, id: &MinionId, file: Option<&Path>) -> bool {

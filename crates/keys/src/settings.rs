@@ -42,6 +42,7 @@ impl From<&Master> for AutoKeyOptions {
         let minutes = settings.keys.autosign_timeout;
         AutoKeyOptions {
             auto_accept: settings.keys.auto_accept,
+            decides: decides(settings),
             autosign_file: settings.paths.autosign_file.clone(),
             autoreject_file: settings.paths.autoreject_file.clone(),
             autosign_grains_dir: settings.paths.autosign_grains_dir.clone(),
@@ -55,7 +56,7 @@ impl From<&Master> for AutoKeyOptions {
 impl From<&Master> for AdmissionOptions {
     fn from(settings: &Master) -> Self {
         AdmissionOptions {
-            open_mode: settings.keys.open_mode,
+            open_mode: settings.keys.open_mode && decides(settings),
             max_minions: limit(settings.keys.max_minions),
             max_pending: PendingLimits {
                 all: limit(settings.keys.max_pending_keys),
@@ -64,6 +65,11 @@ impl From<&Master> for AdmissionOptions {
             minimum_key_bits: settings.keys.minimum_key_bits,
         }
     }
+}
+
+/// Returns whether this master may accept and reject keys when minions sign in.
+fn decides(settings: &Master) -> bool {
+    settings.cluster.as_ref().is_none_or(|cluster| cluster.refuses_key_decisions().is_none())
 }
 
 /// Converts a limit of Salt's options, where 0 means no limit.

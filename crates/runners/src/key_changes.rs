@@ -14,6 +14,15 @@ use crate::RunnerContext;
 use crate::context::failed;
 use crate::local::Ask;
 
+/// Fails on a master that leaves it to others to decide about keys.
+///
+/// # Errors
+/// On a reader (`cluster_role`).
+pub fn may_decide(ctx: &RunnerContext) -> Result<()> {
+    let refused = ctx.config.cluster.as_ref().and_then(config::Cluster::refuses_key_decisions);
+    refused.map_or(Ok(()), |reason| Err(Error::execution(reason)))
+}
+
 /// Returns what changes keys. The events of the changes wait until [`Effects::send`] is called.
 pub fn manager(ctx: &RunnerContext) -> Result<(KeyManager, Arc<Effects>)> {
     let options = ManagerOptions::try_from(&*ctx.config).map_err(failed)?;

@@ -34,7 +34,7 @@ pub enum Role {
     Master = 1,
     /// Only votes.
     Witness = 2,
-    /// Gets everything, decides and votes nothing.
+    /// Gets everything and serves minions. It decides about no key and no member, and does not vote.
     Reader = 3,
 }
 
@@ -103,6 +103,11 @@ impl Rights {
         Rights(self.0 & !Rights::only(rights).0)
     }
 
+    /// Returns the rights that are among both.
+    fn common(self, others: Rights) -> Rights {
+        Rights(self.0 & others.0)
+    }
+
     /// Returns whether a right is among them.
     pub fn contains(self, right: Right) -> bool {
         self.0 & 1 << right as u32 != 0
@@ -114,6 +119,9 @@ impl fmt::Debug for Rights {
         write!(f, "Rights({:#b})", self.0)
     }
 }
+
+/// What a reader may do at most: what its minions and the people who log in to it cause.
+const READS: [Right; 4] = [Right::Jobs, Right::Data, Right::Tokens, Right::Events];
 
 /// The maximum number of addresses of a member.
 const MOST_ADDRESSES: usize = 64;
@@ -130,7 +138,7 @@ impl Member {
             Role::Master => self.may,
             Role::Witness if self.may.contains(Right::Lease) => Rights::only(&[Right::Lease]),
             Role::Witness => Rights::NONE,
-            Role::Reader => Rights::NONE,
+            Role::Reader => self.may.common(Rights::only(&READS)),
         }
     }
 
@@ -229,11 +237,16 @@ mod tests {
     }
 
     #[test]
-    fn who_only_votes_or_reads_decides_nothing() {
+    fn who_only_votes_or_reads_decides_about_no_key_and_no_member() {
         let member =
             |role| Member { name: "m1".into(), key: [7; 32], addresses: vec![], role, may: Rights::ALL, slot: 0 };
         assert_eq!(member(Role::Witness).rights(), Rights::only(&[Right::Lease]));
-        assert_eq!(member(Role::Reader).rights(), Rights::NONE);
+        assert_eq!(member(Role::Reader).rights(), Rights::only(&READS));
+        for right in [Right::Members, Right::Keys, Right::Lease] {
+            assert!(!member(Role::Reader).rights().contains(right), "{}", right.name());
+        }
+        let few = Member { may: Rights::only(&[Right::Keys, Right::Jobs]), ..member(Role::Reader) };
+        assert_eq!(few.rights(), Rights::only(&[Right::Jobs]));
         let gets = |role, class| member(role).gets().contains(class);
         assert!(gets(Role::Witness, Class::Keys) && !gets(Role::Witness, Class::Return));
         assert!(gets(Role::Reader, Class::Return));

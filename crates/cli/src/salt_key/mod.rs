@@ -316,6 +316,9 @@ impl Command<'_> {
     }
 
     fn change_here(&self, manager: &KeyManager, verb: Verb, matching: &Map) -> Result<Changes> {
+        if let Some(reason) = self.config.cluster.as_ref().and_then(config::Cluster::refuses_key_decisions) {
+            anyhow::bail!(reason);
+        }
         let master = self.announce(matching);
         let selection = Selection::Dict(matching);
         let changed = match verb {

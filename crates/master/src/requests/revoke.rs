@@ -17,6 +17,10 @@ pub fn handle(ask: MasterRequest) -> Answer {
         warn!("Minion {id} requested key revoke, but allow_minion_key_revoke is set to False");
         return ask.load.into();
     }
+    if let Some(reason) = config.cluster.as_ref().and_then(config::Cluster::refuses_key_decisions) {
+        warn!("Minion {id} requested key revoke: {reason}");
+        return false.into();
+    }
     let Some(request) = read(ask.load, RevokeAuth::from_map) else { return false.into() };
     match delete(&ask.shared, id, request.preserve_minion_cache.unwrap_or_default()) {
         Ok(()) => {

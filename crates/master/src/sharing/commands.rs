@@ -9,8 +9,8 @@ mod masters;
 mod membership;
 mod settle_and_undo;
 
-use share::Change;
 use share::member::Right;
+use share::{Change, Class, Key};
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -18,8 +18,10 @@ use super::worker::{LostKeys, Worker};
 use crate::set_requests::SetRequest;
 
 /// What programs that decide about keys are told.
-const NO_DECISION: &str =
-    "this master has no right to decide about keys, such as a witness (cluster_role): do it on another master";
+const NO_DECISION: &str = "this master has no right to decide about keys, such as a witness or a reader (cluster_role): do it on another master";
+
+/// What programs that remove members are told.
+const NO_MEMBERS: &str = "this master has no right to decide about members, such as a witness or a reader (cluster_role): do it on another master";
 
 impl Worker {
     pub(super) fn command(&mut self, request: SetRequest) -> Result<Value, String> {
@@ -27,6 +29,9 @@ impl Worker {
             SetRequest::Masters(reader) => Ok(self.masters(reader).into()),
             SetRequest::Conflicts => Ok(self.conflicts().into()),
             SetRequest::Decisions(filter) => self.decisions(&filter).map(Value::from),
+            SetRequest::Settle(_) | SetRequest::Undo { .. } | SetRequest::AdoptKeys if !self.may(Right::Keys) => {
+                Err(NO_DECISION.to_owned())
+            }
             SetRequest::Settle(settlement) => self.settle(&settlement).map(Value::from),
             SetRequest::Undo { filter, user } => self.undo(&filter, user).map(Value::from),
             SetRequest::Announce { ids, user } => {
@@ -50,6 +55,7 @@ impl Worker {
             SetRequest::Accept { name, fingerprint, user } => {
                 self.accept(name.as_deref(), fingerprint.as_deref(), user).map(Value::from)
             }
+            SetRequest::Remove { .. } if !self.may(Right::Members) => Err(NO_MEMBERS.to_owned()),
             SetRequest::Remove { name, user } => self.remove(&name, user).map(Value::from),
             // Answered elsewhere, when other members have answered.
             SetRequest::Drift(_) | SetRequest::DriftOverview => {
@@ -60,13 +66,24 @@ impl Worker {
         }
     }
 
+    fn may(&self, right: Right) -> bool {
+        self.members.may(self.model.node(), right)
+    }
+
     /// Decides by the files of keys that somebody has just changed, as the report of the kernel would have it done a moment later.
     /// Returns the ids of which nothing could be stored, each with the reason.
     fn confirm(&mut self, ids: &[MinionId], deleted: bool) -> Map {
-        if !self.members.may(self.model.node(), Right::Keys) {
+        if !self.may(Right::Keys) {
             // Its files are written again as the others decided.
             ids.iter().for_each(|id| self.changed_key(id));
             self.flush();
+            for id in ids {
+                let Some(key) = Key::new(id.as_str()) else { continue };
+                if self.model.entry(Class::Keys, &key).present().is_some() {
+                    self.vanished.forget(id);
+                    self.write_entry(id);
+                }
+            }
             return ids.iter().map(|id| (id.as_str(), NO_DECISION)).collect();
         }
         for id in ids {

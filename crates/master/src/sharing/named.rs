@@ -63,8 +63,14 @@ impl Worker {
         if name.is_empty() || name.len() > LONGEST_NAME {
             return drop(answer.send(Err(format!("a name of 1 to {LONGEST_NAME} bytes is needed"))));
         }
-        if self.settings.role != Role::Master {
-            return drop(answer.send(Err("this master is a witness and runs nothing: ask the others".to_owned())));
+        let role = match self.settings.role {
+            Role::Master => None,
+            Role::Witness => Some("witness"),
+            Role::Reader => Some("reader"),
+        };
+        if let Some(role) = role {
+            let refused = format!("this master is a {role} and runs nothing that the set does once: ask the others");
+            return drop(answer.send(Err(refused)));
         }
         let asker = Asker::Program(answer);
         if let Some(run) = self.once.named.0.get(&lease) {

@@ -66,6 +66,7 @@ impl Settings {
             role: match cluster.role {
                 ClusterRole::Master => Role::Master,
                 ClusterRole::Witness => Role::Witness,
+                ClusterRole::Reader => Role::Reader,
             },
             peers: texts(&cluster.peers),
             addresses: match cluster.addresses.is_empty() {

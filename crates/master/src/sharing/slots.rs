@@ -1,7 +1,9 @@
 //! The slot of this master: the last two digits of its job ids, so that no two masters of a set make the same id.
 
-use share::member::{Member, Right};
-use share::{By, Change, State};
+use std::collections::BTreeMap;
+
+use share::member::{Member, Right, Role};
+use share::{By, Change, Node, State, distinct_slots, lowest_free_slot};
 
 use super::worker::Worker;
 
@@ -18,5 +20,18 @@ impl Worker {
             let actions = self.model.local(change, self.now());
             self.carry_out(actions);
         }
+    }
+
+    /// Returns a newcomer with the slot that it has, or that nobody has, if it may not write one down itself.
+    pub(super) fn with_slot(&self, newcomer: Member) -> Member {
+        if newcomer.role != Role::Reader {
+            return newcomer;
+        }
+        let all = self.members.all();
+        let accepted = all.iter().filter(|(_, (_, state))| *state == State::Accepted);
+        let mut slots: BTreeMap<Node, u8> = accepted.map(|(node, (member, _))| (*node, member.slot)).collect();
+        let known = slots.remove(&newcomer.node());
+        let free = || lowest_free_slot(distinct_slots(&slots).into_values());
+        Member { slot: known.or_else(free).unwrap_or(newcomer.slot), ..newcomer }
     }
 }

@@ -236,8 +236,8 @@ impl Worker {
                  its member key and restart it",
                 self.settings.cluster_id
             ),
-            // Others know where they have seen a witness, and take no decision of it.
-            Some((known, State::Accepted)) if own.role == Role::Witness && known.role == Role::Witness => {}
+            // Others know where they have seen a witness or a reader, and take no decision about members of it.
+            Some((known, State::Accepted)) if own.role != Role::Master && known.role == own.role => {}
             // What the set decided about its rights stays.
             Some((known, state)) => {
                 let addresses = match self.settings.has_addresses {
@@ -332,6 +332,7 @@ impl Worker {
                 if self.members.name(node).is_none() {
                     info!("{} joins the set {:?}", member.name, self.settings.cluster_id);
                 }
+                let member = self.with_slot(member);
                 let actions = self.model.local(Change::Member(member, State::Accepted, By::Auto), now);
                 self.carry_out(actions);
                 self.members.forget_new(node);

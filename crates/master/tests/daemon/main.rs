@@ -16,6 +16,7 @@ mod sharing_drift;
 mod sharing_events;
 mod sharing_jobs;
 mod sharing_once;
+mod sharing_reader;
 mod sharing_tokens;
 mod sign_in;
 mod status;

@@ -260,7 +260,7 @@ async fn with_a_witness_one_of_two_masters_goes_on_and_the_witness_serves_nobody
     let refused = witness.publish("*", "test.ping").await;
     assert!(refused.to_string().contains("publish the job on another master"), "{refused}");
     let refused = ask(&witness, map! { "what" => "begin_once", "name" => "backup" }).await;
-    assert!(refused.to_string().contains("this master is a witness"), "{refused}");
+    assert!(refused.to_string().contains("this master is a witness and runs nothing"), "{refused}");
     // It has the keys, and no jobs.
     let minion = masters[0].channel("web1", PrivateKey::generate(2048).unwrap(), directory.path());
     assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));

@@ -161,6 +161,7 @@ async fn down(
 ) -> Result<Vec<String>> {
     let (_, down) = Ping { target: tgt, target_type: tgt_type, timeout, gather_job_timeout }.run(ctx).await?;
     if removekeys && !down.is_empty() {
+        key_changes::may_decide(ctx)?;
         let ids = Value::from(down.clone());
         let effects = ctx.blocking(move |ctx| {
             let (manager, effects) = key_changes::manager(ctx)?;

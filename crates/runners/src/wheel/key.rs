@@ -80,6 +80,7 @@ async fn change_expected(
     fingerprints: Option<Map>,
     work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,
 ) -> Result<Map> {
+    key_changes::may_decide(ctx)?;
     let shared = match ctx.config.cluster.is_some() {
         true => Some(ask(ctx, move |keys| concerned.ids(keys)).await?),
         false => None,

@@ -118,8 +118,8 @@ impl<R: Records> Model<R> {
             _ => {}
         }
         if self.leaves_to_others(&wish, &entry, actions) {
-            if !entry.is_empty() {
-                self.write_key(class, &key, &entry, wished, actions);
+            if class == Class::Keys {
+                self.follow_others(&key, &entry, wished, actions);
             }
             return;
         }

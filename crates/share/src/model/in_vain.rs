@@ -1,12 +1,17 @@
-//! Decisions that nobody else takes: those of a member that lacks the right, such as a witness.
+//! Decisions that nobody else takes: those of a member that lacks the right, such as a witness or a reader.
 //!
 //! It decides about members all the same until it has heard of the set: somebody must let it link with the first one. Then it goes
 //! by what others decided, or its copy would differ from theirs for ever.
 
+use bytes::Bytes;
+
 use super::{Action, Model};
 use crate::member::Right;
 use crate::records::Records;
-use crate::{Class, Content, Entry, Record, Wish};
+use crate::{By, Class, Content, Entry, Key, Record, State, Wish};
+
+/// Why a key file is not obeyed.
+const NO_RIGHT: &str = "this master lacks the right to decide about keys";
 
 impl<R: Records> Model<R> {
     /// Returns whether a decision is left to others, and says so. Key files follow what they decided.
@@ -16,10 +21,29 @@ impl<R: Records> Model<R> {
         if !self.members.decides_in_vain(self.node, right) || class == Class::Members && !others() {
             return false;
         }
-        let (key, name) = (&wish.key, right.name());
-        actions
-            .push(Action::Warn(format!("this master lacks the right {name}, and leaves {class} {key} to the others")));
+        // That a key waits decides nothing.
+        if wish.state != State::Pending || wish.by != By::Auto {
+            let (key, name) = (&wish.key, right.name());
+            let left = format!("this master lacks the right {name}, and leaves {class} {key} to the others");
+            actions.push(Action::Warn(left));
+        }
         true
+    }
+
+    /// Has the key files of an id say what others decided. `wished` is what they say now. A key that the others do not know, or have
+    /// deleted, waits for one of them.
+    pub(super) fn follow_others(
+        &self,
+        id: &Key,
+        entry: &Entry,
+        wished: Option<(State, Bytes)>,
+        actions: &mut Vec<Action>,
+    ) {
+        match (entry.present(), &wished) {
+            (None, Some((State::Pending, _))) => {}
+            (None, Some(_)) => actions.push(Action::SetAside { id: id.clone(), reason: NO_RIGHT }),
+            _ => self.write_key(Class::Keys, id, entry, wished, actions),
+        }
     }
 
     /// Returns whether others are told what this member decided.

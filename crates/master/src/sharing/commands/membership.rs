@@ -52,7 +52,7 @@ impl Worker {
                 "the name {name:?} is in use by the member {other:?}: remove that one before, or give the new master another id"
             ));
         }
-        let (member, now) = (members::member(&one.newcomer), self.now());
+        let (member, now) = (self.with_slot(members::member(&one.newcomer)), self.now());
         let node = member.node();
         info!("{user} accepts the master {name} ({node:?})");
         let actions = self.model.local(Change::Member(member, State::Accepted, By::User(user)), now);

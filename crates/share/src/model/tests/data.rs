@@ -98,7 +98,7 @@ fn data_of_a_deleted_minion_are_gone_for_ever() {
 }
 
 #[test]
-fn a_witness_gets_members_and_keys_only_and_a_reader_changes_nothing() {
+fn a_witness_gets_members_and_keys_only_and_a_reader_shares_what_its_minions_do() {
     let mut net = Net::new(3, 1);
     let role = |number, role| Member { role, ..net::member(number, Rights::ALL) };
     for (number, role) in [(1, role(1, Role::Witness)), (2, role(2, Role::Reader))] {
@@ -116,12 +116,53 @@ fn a_witness_gets_members_and_keys_only_and_a_reader_changes_nothing() {
     assert_eq!([0, 1, 2].map(counts), [[3, 1, 1, 1], [3, 1, 0, 0], [3, 1, 1, 1]]);
     assert!(net.hosts[0].model.compared(net.node(1)).is_some() || net.hosts[1].model.compared(net.node(0)).is_some());
     for host in [1, 2] {
-        net.write(host, "mine/web1", grains("forged"));
-        net.write(host, &format!("{JID}/web2"), returned(net.node(host), packed("forged")));
+        net.write(host, &format!("pillar/web{host}"), grains("pillar"));
+        net.write(host, &format!("{JID}/db{host}"), returned(net.node(host), packed("return")));
+        let (node, begun) = (net.node(host), START);
+        net.write(host, &format!("backup/{host}"), Content::Claim(Claim { node, begun, done: None }));
     }
+    net.decide(2, "web2", State::Accepted, "k");
     net.run(SECOND);
-    let mine = net.hosts[0].model.records().get(Class::Data, &Key::new("mine/web1").unwrap());
-    assert!(mine.is_none() && net.hosts[0].model.records().root(Class::Return, 0).count == 1);
+    let has = |class, key: &str| net.hosts[0].model.records().get(class, &Key::new(key).unwrap()).is_some();
+    assert!(!has(Class::Return, &format!("{JID}/db1")), "of a witness");
+    assert!(has(Class::Return, &format!("{JID}/db2")));
+    assert!(!has(Class::Keys, "web2"), "a reader decides nothing");
+    assert!(has(Class::Claim, "backup/1") && !has(Class::Claim, "backup/2"), "and runs nothing once");
+}
+
+/// Its minions sign in, and somebody moves their key files.
+#[test]
+fn keys_that_only_a_reader_knows_wait_until_another_member_decides() {
+    let mut net = Net::new(2, 1);
+    let reader = Member { role: Role::Reader, ..net::member(1, Rights::ALL) };
+    net.change(0, Change::Member(reader, State::Accepted, By::User("root".into())));
+    net.run(SECOND);
+    let key = |id: &str| Key::new(id).unwrap();
+    let change = |net: &mut Net, id: &str, state, by| {
+        let now = net.moment(1);
+        net.hosts[1].model.local(Change::Key { id: key(id), state, public_key: "k".into(), by }, now)
+    };
+    assert_eq!(change(&mut net, "web1", State::Pending, By::Auto), [], "it waits, and nobody is told");
+    let aside = |actions: &[Action]| actions.iter().any(|one| matches!(one, Action::SetAside { .. }));
+    assert!(aside(&change(&mut net, "web1", State::Accepted, By::User("root".into()))));
+    assert!(aside(&change(&mut net, "web1", State::Rejected, By::Files)));
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(SECOND);
+    let written = |net: &Net| net.hosts[1].files.get(&key("web1")).cloned();
+    assert_eq!(written(&net), net.hosts[0].files.get(&key("web1")).cloned());
+    let accepted = Some((State::Accepted, Bytes::from("k")));
+    let follows = |actions: &[Action], wanted: &Option<(State, Bytes)>| {
+        actions.iter().any(|one| matches!(one, Action::WriteKey { present, .. } if present == wanted))
+    };
+    for state in [State::Deleted, State::Rejected, State::Pending] {
+        assert!(follows(&change(&mut net, "web1", state, By::Files), &accepted), "{state:?}");
+    }
+    net.decide(0, "web1", State::Deleted, "k");
+    net.run(SECOND);
+    assert_eq!(change(&mut net, "web1", State::Pending, By::Auto), [], "it may be accepted again");
+    net.run(2 * MINUTE);
+    let roots = |host: usize| net.hosts[host].model.records().root(Class::Keys, 0);
+    assert_eq!(roots(0), roots(1));
 }
 
 /// A witness decides about itself and whom it meets, before it has heard of the set. Nobody takes that.
