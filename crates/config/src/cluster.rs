@@ -43,6 +43,8 @@ pub struct Cluster {
     pub once: Once,
     /// For how long a majority grants the right to run it (`cluster_lease_time`).
     pub lease_time: Duration,
+    /// On how many disks a return is before its minion hears of it (`cluster_return_copies`): 1 or 2.
+    pub return_copies: u8,
     /// What this member does in the set (`cluster_role`).
     pub role: ClusterRole,
     /// The address on which it listens for other members: the option `interface`, which says something else for a witness.
@@ -127,6 +129,7 @@ impl Cluster {
             events: events(opts)?,
             once,
             lease_time: seconds(opts, "cluster_lease_time", 1.0, 600.0)?,
+            return_copies: within(opts, "cluster_return_copies", 1, 2)? as u8,
             role: role(opts)?,
             interface: opts.read("interface")?,
         }))
@@ -319,7 +322,7 @@ mod tests {
         assert_eq!(cluster.tombstones, Duration::from_secs(90 * 86_400));
         assert_eq!(cluster.events, ["*"]);
         assert_eq!((cluster.once, cluster.role), (Once::Auto, ClusterRole::Master));
-        assert_eq!(cluster.lease_time, Duration::from_secs(6));
+        assert_eq!((cluster.lease_time, cluster.return_copies), (Duration::from_secs(6), 1));
         assert_eq!(cluster.pki_dir, PathBuf::from("/tmp/x/etc/salt/pki/master"));
     }
 
@@ -419,6 +422,10 @@ mod tests {
         refused("cluster_queue_size", 1_000);
         refused("cluster_id", "a\nb");
         refused("cluster_lease_time", 0.5);
+        assert_eq!(read(map! { "cluster_return_copies" => 2 }).return_copies, 2);
+        for copies in [0, 3] {
+            assert!(refused("cluster_return_copies", copies).contains("a whole number from 1 to 2"));
+        }
         let witness = options(map! { "cluster_role" => "witness", "interface" => "10.0.0.3" });
         let witness = Master::from_options(witness).unwrap();
         let cluster = witness.cluster.unwrap();

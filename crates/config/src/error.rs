@@ -57,19 +57,6 @@ pub enum Error {
         /// The reason why it cannot be enforced.
         reason: &'static str,
     },
-    /// An option of a set of masters that is not built yet.
-    #[error(
-        "config: {}option '{name}' is not supported yet ({reason}); a master with 'cluster_id' starts when it is removed",
-        place(origin)
-    )]
-    Later {
-        /// Where it was set.
-        origin: Option<Origin>,
-        /// The option.
-        name: String,
-        /// What applies instead.
-        reason: &'static str,
-    },
     /// Files include each other endlessly.
     #[error("config: {} is included more than {limit} levels deep", path.display())]
     IncludeDepth {

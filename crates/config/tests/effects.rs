@@ -163,7 +163,7 @@ fn the_effects_agree_with_the_options_that_the_code_reads() {
                 Effect::Obeyed if !is_typed && !literal && !own.literals.contains(name) => {
                     wrong.push(format!("{role:?} option '{name}' is said to be obeyed and nothing reads it"));
                 }
-                Effect::None(_) | Effect::Refused(_) | Effect::Later(_)
+                Effect::None(_) | Effect::Refused(_)
                     if !COMMON.contains(&name)
                         && (role == Role::Master || !OF_MASTER.contains(&name))
                         && others.literals.contains(name) =>
@@ -246,24 +246,6 @@ fn restrictions_that_cannot_be_enforced_stop_the_start() {
 }
 
 #[test]
-fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
-    let set = "id: a\ncluster_id: prod\n";
-    let plain = "cluster_once: auto\ncluster_lease_time: 6\ncluster_return_copies: 1\ncluster_events: ['*']\n";
-    assert_eq!(loaded(Role::Master, &format!("{set}{plain}")).0, Ok(()), "defaults ask for nothing");
-    for option in ["cluster_return_copies: 2"] {
-        let name = option.split(':').next().unwrap();
-        let refused = loaded(Role::Master, &format!("{set}{option}\n")).0.unwrap_err();
-        assert!(refused.starts_with(&format!("config: FILE:3: option '{name}' is not supported yet (")), "{refused}");
-        let (refused, lines) = loaded(Role::Master, &format!("id: a\n{option}\n"));
-        assert_eq!(refused, Ok(()), "{name} without cluster_id");
-        assert!(
-            lines.contains(&format!("config: FILE:2: option '{name}' has no effect without 'cluster_id'")),
-            "{lines:?}"
-        );
-    }
-}
-
-#[test]
 fn a_reader_names_the_options_by_which_other_masters_decide_about_keys() {
     let reader = "id: a\ncluster_id: prod\ncluster_secret: a text that is long enough\ncluster_role: reader\n";
     let (refused, lines) = loaded(Role::Master, &format!("{reader}auto_accept: True\nopen_mode: False\n"));
@@ -285,7 +267,12 @@ fn options_of_links_are_named_beside_a_bus() {
 
 #[test]
 fn options_of_a_set_are_named_where_there_is_none() {
-    for option in ["cluster_heartbeat: 1", "cluster_pool_port: 4600", "cluster_secret: a text that is long enough"] {
+    for option in [
+        "cluster_return_copies: 2",
+        "cluster_heartbeat: 1",
+        "cluster_pool_port: 4600",
+        "cluster_secret: a text that is long enough",
+    ] {
         let name = option.split(':').next().unwrap();
         let (refused, lines) = loaded(Role::Master, &format!("id: a\n{option}\n"));
         assert_eq!(refused, Ok(()), "{name}");

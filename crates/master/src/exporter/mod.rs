@@ -74,6 +74,10 @@ pub fn page(shared: &Shared) -> String {
     metrics.store_times.write(&mut page, "saltern_return_store_milliseconds", &[]);
     let help = "Returns that could not be stored.";
     page.single("saltern_returns_not_stored_total", Kind::Counter, help, metrics.not_stored.get());
+    if let Some(copies) = shared.outgoing.as_ref().and_then(crate::outgoing::Outgoing::copies) {
+        let help = "Returns that were acknowledged although no other master of the set had stored them.";
+        page.single("saltern_returns_alone_total", Kind::Counter, help, copies.alone());
+    }
     let help = "Bytes of the job cache that are in its journal only.";
     page.single("saltern_job_cache_journal_bytes", Kind::Gauge, help, now.waiting);
     let drift = metrics.drift.all();

@@ -1,4 +1,5 @@
-//! Stores returns: they are checked, stored, announced, and only then acknowledged.
+//! Stores returns: they are checked, stored, announced, and only then acknowledged. With `cluster_return_copies: 2` another master has
+//! stored them before, too.
 //!
 //! A return may arrive more than once: a minion repeats it until it is acknowledged. It is stored once and announced
 //! once. A return of a job that another master published is stored, but never announced as a return.
@@ -14,12 +15,14 @@ use wire::loads::Ability;
 use wire::{Jid, MinionId};
 
 use crate::Shared;
+use crate::outgoing::copies::AwaitedCopy;
 
 /// The result of storing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// The return need not be sent again.
     Done,
+    /// Neither, once another master has it or one copy is enough.
+    Copying(AwaitedCopy),
     /// It could not be written to disk, and should be sent again.
     Failed,
 }
@@ -73,12 +76,15 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         shared.metrics.not_stored.count();
     }
     // A return that came before may not have got this far: the minion sends it again until it is acknowledged.
-    if let Some(outgoing) = &shared.outgoing
-        && matches!(stored, Ok(Stored::New | Stored::Duplicate { same: true }))
-    {
-        outgoing.returned(&jid, &id, &load, false);
-    }
-    outcome(&id, &jid, stored)
+    let outgoing = shared.outgoing.as_ref();
+    let copy = match stored {
+        Ok(Stored::New) => outgoing.and_then(|outgoing| outgoing.returned(&jid, &id, &load, false, true)),
+        Ok(Stored::Duplicate { same: true }) => {
+            outgoing.and_then(|outgoing| outgoing.returned(&jid, &id, &load, false, false))
+        }
+        _ => None,
+    };
+    outcome(&id, &jid, stored, copy)
 }
 
 /// Returns whether this master did not publish the job, according to the job cache.
@@ -91,9 +97,9 @@ fn is_of_a_runner(shared: &Shared, job: &str) -> bool {
     Jid::is_valid(job) && !matches!(ProcDir::new(&shared.stores.config.paths.cachedir).get(job), Ok(None))
 }
 
-fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>) -> Kept {
+fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>, copy: Option<AwaitedCopy>) -> Kept {
     match stored {
-        Ok(_) => Kept::Done,
+        Ok(_) => copy.map_or(Kept::Done, Kept::Copying),
         Err(error) => {
             error!("failed to store the return of {id} for job {jid}: {}", crate::chain(&error));
             Kept::Failed
@@ -145,11 +151,8 @@ pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
         return None;
     }
     let stored = store_copy(shared, &mut peer);
-    if let Some(outgoing) = &shared.outgoing
-        && matches!(stored, Ok(Stored::New))
-    {
-        outgoing.returned(jid.as_str(), &id, &peer.load, true);
-    }
+    let outgoing = shared.outgoing.as_ref().filter(|_| matches!(stored, Ok(Stored::New)));
+    let copy = outgoing.and_then(|outgoing| outgoing.returned(jid.as_str(), &id, &peer.load, true, true));
     match stored {
         Ok(Stored::NotKept | Stored::UnknownJob) => return None,
         Ok(Stored::New) => {
@@ -161,7 +164,7 @@ pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
         }
         _ => {}
     }
-    Some(outcome(&id, jid.as_str(), stored))
+    Some(outcome(&id, jid.as_str(), stored, copy))
 }
 
 fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {

@@ -1,6 +1,6 @@
 //! What this master wrote to its job cache and its data cache, on its way to the shared records.
 //!
-//! Requests only note it here: no return waits for a record or for another master. Jobs and returns are also named in a file,
+//! Requests only note it here: no return waits for a record, nor for another master unless `cluster_return_copies` says so (`copies`). Jobs and returns are also named in a file,
 //! before they are acknowledged. What a crash, a full queue or a full disk leaves there is read from the job cache later
 //! (`catch_up`), so nothing is lost silently.
 
@@ -21,8 +21,10 @@ use value::{Map, Value};
 use wire::MinionId;
 use wire::msgpack::{Packing, pack_into, pack_map_header, pack_map_into};
 
+pub mod copies;
 pub mod key_log;
 
+use copies::{AwaitedCopy, Copies};
 use key_log::KeyLog;
 
 /// How many bytes of contents may wait. What is beyond that is only named in the file.
@@ -102,6 +104,8 @@ pub struct Outgoing {
     queue: Mutex<Queue>,
     more: Notify,
     failing: AtomicBool,
+    /// Returns that wait for another master, if they are to be on two disks.
+    copies: Option<Arc<Copies>>,
 }
 
 struct Files {
@@ -162,8 +166,9 @@ impl Outgoing {
             return Ok(None);
         }
         let directory = config.paths.cachedir.join("saltern").join("share");
-        let opened = Outgoing::open_in(&directory, shares_jobs(config), shares_data(config, cache))?;
-        Ok(Some(opened))
+        let (outgoing, left) = Outgoing::open_in(&directory, shares_jobs(config), shares_data(config, cache))?;
+        let two = config.cluster.as_ref().is_some_and(|cluster| cluster.return_copies > 1);
+        Ok(Some((Outgoing { copies: two.then(Arc::default), ..outgoing }, left)))
     }
 
     fn open_in(directory: &Path, jobs: bool, data: bool) -> io::Result<(Outgoing, Vec<PathBuf>)> {
@@ -184,6 +189,7 @@ impl Outgoing {
             queue: Mutex::default(),
             more: Notify::new(),
             failing: AtomicBool::new(false),
+            copies: None,
         };
         Ok((outgoing, left))
     }
@@ -216,12 +222,19 @@ impl Outgoing {
         }
     }
 
-    /// Notes that a return was stored, as a copy for the master that published the job or not.
-    pub fn returned(&self, jid: &str, id: &MinionId, load: &Map, copy: bool) {
-        if self.jobs {
-            let out = load.get_str("out").filter(|out| out.len() <= share::fields::MAX_NAME).map(str::to_owned);
-            self.note(Key::of_parts(jid, id.as_str()), vec![Written::Return { packed: packed(load), out, copy }]);
-        }
+    /// Notes that a return was stored, as a copy for the master that published the job or not. Returns what to wait for before it is
+    /// acknowledged, if anything. `is_news` says whether it was not stored before.
+    pub fn returned(&self, jid: &str, id: &MinionId, load: &Map, copy: bool, is_news: bool) -> Option<AwaitedCopy> {
+        let key = Key::of_parts(jid, id.as_str()).filter(|key| self.jobs && key.fits(Class::Return))?;
+        let out = load.get_str("out").filter(|out| out.len() <= share::fields::MAX_NAME).map(str::to_owned);
+        let awaited = self.copies.as_ref().and_then(|copies| copies.expect(&key, is_news));
+        let noted = self.note(Some(key), vec![Written::Return { packed: packed(load), out, copy }]);
+        awaited.filter(|_| noted)
+    }
+
+    /// Returns the returns that wait for another master, if they are to be on two disks.
+    pub fn copies(&self) -> Option<&Copies> {
+        self.copies.as_deref()
     }
 
     /// Notes when a job ended.
@@ -252,13 +265,13 @@ impl Outgoing {
         self.more.notify_one();
     }
 
-    /// Notes what was written under one key, to be taken together.
-    fn note(&self, key: Option<Key>, mut all: Vec<Written>) {
-        let Some(key) = key else { return };
+    /// Notes what was written under one key, to be taken together. Returns whether any of it is shared.
+    fn note(&self, key: Option<Key>, mut all: Vec<Written>) -> bool {
+        let Some(key) = key else { return false };
         // Job ids without a time stay here.
         all.retain(|written| key.fits(written.class()) && written.is_small_enough(&key));
         if all.is_empty() {
-            return;
+            return false;
         }
         let file = self.files().current.clone();
         file.used.store(true, Ordering::Relaxed);
@@ -285,6 +298,7 @@ impl Outgoing {
                 error!("jobs and returns that are shared now may be missing on other masters after a crash: {error}");
             }
         }
+        true
     }
 
     /// Takes what waits, or a part of it.
@@ -421,7 +435,7 @@ mod tests {
 
     fn note(outgoing: &Outgoing, number: usize, size: usize) {
         let id = MinionId::new(format!("web{number}")).unwrap();
-        outgoing.returned(JID, &id, &map! { "return" => "x".repeat(size) }, false);
+        outgoing.returned(JID, &id, &map! { "return" => "x".repeat(size) }, false, true);
     }
 
     fn named(path: &Path) -> usize {

@@ -8,7 +8,7 @@ use value::Map;
 use wire::loads::ReturnForPeer;
 use wire::{Jid, MinionId};
 
-use super::return_::{signature_passes, try_again};
+use super::return_::{once_copied, signature_passes, try_again};
 use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::jobs::keep::{Kept, PeerReturn, is_of_the_future, keep, keep_for_peer};
@@ -40,6 +40,7 @@ pub fn handle(ask: MasterRequest) -> Answer {
     };
     match kept {
         Some(Kept::Done) => true.into(),
+        Some(Kept::Copying(copy)) => once_copied(vec![copy], true.into()),
         Some(Kept::Failed) => try_again(&shared, &id),
         None => false.into(),
     }

@@ -9,8 +9,9 @@ use wire::msgpack::{Packing, pack};
 use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
+use crate::outgoing::copies::AwaitedCopy;
 
-/// Stores a return. It is not acknowledged before it is on disk.
+/// Stores a return. It is not acknowledged before it is on disk, or on two.
 pub fn handle(ask: MasterRequest) -> Answer {
     let MasterRequest { shared, id, mut load, .. } = ask;
     let Some(id) = id else { return false.into() };
@@ -28,8 +29,20 @@ pub fn handle(ask: MasterRequest) -> Answer {
     }
     match keep(&shared, load) {
         Kept::Done => Value::Null.into(),
+        Kept::Copying(copy) => once_copied(vec![copy], Value::Null),
         Kept::Failed => try_again(&shared, &id),
     }
+}
+
+/// Returns the answer for returns that are acknowledged once another master has them, or one copy is enough.
+pub(super) fn once_copied(copies: Vec<AwaitedCopy>, answer: Value) -> Answer {
+    Answer::Later(Box::pin(async move {
+        // All of them wait until the same moment.
+        for copy in copies {
+            copy.wait().await;
+        }
+        answer
+    }))
 }
 
 /// Returns the answer for a return that could not be stored. Saltern minions send it again after an error; Salt minions

@@ -4,9 +4,11 @@ use tracing::{error, warn};
 use value::{Map, Value};
 use wire::MinionId;
 
+use super::return_::once_copied;
 use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
+use crate::outgoing::copies::AwaitedCopy;
 
 /// Stores each return in the request. They are in the names of other minions, so a master without syndics
 /// (`order_masters`) refuses them.
@@ -21,15 +23,14 @@ pub fn handle(ask: MasterRequest) -> Answer {
         Some(Value::List(parts)) => parts.iter().filter_map(Value::as_map).cloned().collect(),
         _ => vec![ask.load],
     };
-    let mut kept = Kept::Done;
+    let (mut copies, mut all_kept) = (Vec::new(), true);
     for part in parts {
-        if keep_part(&ask.shared, part) == Kept::Failed {
-            kept = Kept::Failed;
-        }
+        all_kept &= keep_part(&ask.shared, part, &mut copies);
     }
-    match kept {
-        Kept::Done => Value::Null.into(),
-        Kept::Failed => Answer::Silence,
+    match (all_kept, copies.is_empty()) {
+        (false, _) => Answer::Silence,
+        (true, true) => Value::Null.into(),
+        (true, false) => once_copied(copies, Value::Null),
     }
 }
 
@@ -48,18 +49,19 @@ fn note_syndic(shared: &Shared, syndic: &MinionId) {
     }
 }
 
-fn keep_part(shared: &Shared, mut part: Map) -> Kept {
-    let Some(Value::Map(returns)) = part.remove("return") else { return Kept::Done };
-    let Some(jid) = part.get_str("jid").map(str::to_owned) else { return Kept::Done };
+/// Stores returns of one job. Returns whether none is to be sent again, and adds those of which another master is to have a copy.
+fn keep_part(shared: &Shared, mut part: Map, copies: &mut Vec<AwaitedCopy>) -> bool {
+    let Some(Value::Map(returns)) = part.remove("return") else { return true };
+    let Some(jid) = part.get_str("jid").map(str::to_owned) else { return true };
     let whole = part.remove("load").and_then(Value::into_map);
     if let (Some(load), true) = (whole, wire::Jid::is_valid(&jid)) {
         if let Err(error) = shared.stores.jobs.save_load(&jid, &load) {
             error!("failed to store job {jid} of a syndic: {}", crate::chain(&error));
-            return Kept::Failed;
+            return false;
         }
         shared.outgoing.iter().for_each(|outgoing| outgoing.job(&jid, &load));
     }
-    let mut kept = Kept::Done;
+    let mut all_kept = true;
     for (id, returned) in returns {
         let mut single = match returned {
             Value::Map(map) if map.contains_key("return") => map,
@@ -71,9 +73,11 @@ fn keep_part(shared: &Shared, mut part: Map) -> Kept {
             }
         }
         single.insert("id", id);
-        if keep(shared, single) == Kept::Failed {
-            kept = Kept::Failed;
+        match keep(shared, single) {
+            Kept::Done => {}
+            Kept::Copying(copy) => copies.push(copy),
+            Kept::Failed => all_kept = false,
         }
     }
-    kept
+    all_kept
 }

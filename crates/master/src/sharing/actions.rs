@@ -10,6 +10,7 @@ use super::jobs::is_cached;
 use super::keys::{self as files, Written};
 use super::log::{decider, word};
 use super::worker::Worker;
+use crate::outgoing::Outgoing;
 
 /// How long lost key files are gathered until they are reported, in milliseconds.
 const GATHER_LOST: u64 = 500;
@@ -69,9 +70,16 @@ impl Worker {
                     self.cache_record(&record);
                 }
                 Action::Received { from, message } => self.received(from, message),
-                // Nothing waits for it yet.
-                Action::Safe { .. } => {}
+                Action::Safe { records, .. } => self.copied(&records),
             }
+        }
+    }
+
+    /// Takes note that another member has records on its disk.
+    fn copied(&self, records: &[(Class, Key)]) {
+        if let Some(copies) = self.shared.outgoing.as_ref().and_then(Outgoing::copies) {
+            let returns = records.iter().filter(|(class, _)| *class == Class::Return);
+            copies.arrived(returns.map(|(_, key)| key));
         }
     }
 

@@ -58,6 +58,13 @@ impl Settings {
     pub async fn new(cluster: &Cluster, stores: &Stores) -> Result<Settings, Error> {
         let (config, rt) = (&stores.config, &stores.rt);
         let texts = |all: &[config::MasterAddress]| all.iter().map(ToString::to_string).collect();
+        if cluster.return_copies > 1 && !shares_jobs(config) {
+            return Err(Error::NotSharing(
+                "the option cluster_return_copies can be 2 only if this master keeps jobs itself (job_cache, ext_job_cache, \
+                 master_job_cache): no other master gets the returns else"
+                    .to_owned(),
+            ));
+        }
         let keep_jobs = config.jobs.keep_jobs_seconds.as_millis() as u64;
         let listen = listen::address(&cluster.interface, config, rt, cluster.pool_port).await?;
         Ok(Settings {

@@ -44,6 +44,11 @@ pub async fn line(texts: &[&str]) -> String {
     line.unwrap_or_else(|_| panic!("no line with {texts:?} among {:#?}", LINES.lock().unwrap()))
 }
 
+/// Returns whether a line that contains this text was logged.
+pub fn has(text: &str) -> bool {
+    LINES.lock().unwrap().iter().any(|line| line.contains(text))
+}
+
 struct Keep;
 
 impl<S: Subscriber> Layer<S> for Keep {

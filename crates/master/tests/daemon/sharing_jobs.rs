@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use value::{Map, Value, list, map};
 
 use crate::common::{Master, Minion, event, jobs};
+use crate::logged;
 use crate::sharing::{Pair, becomes, delete, linked, own_user, until};
 
 /// Starts two masters that accept every key.
@@ -273,6 +274,40 @@ async fn a_master_publishes_nothing_for_others_that_its_blacklist_forbids() {
     let allowed = allowed.get("load").and_then(|load| load.get("jid")).and_then(Value::as_str).unwrap();
     let tags = tags_until(&mut there, &format!("salt/job/{allowed}/publish")).await;
     assert!(!tags.contains(&format!("salt/job/{forbidden}/publish")), "{tags:?}");
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_return_is_acknowledged_when_another_master_has_it_too() {
+    logged::keep();
+    let (pair, place) = (Pair::new(), tempfile::tempdir().unwrap());
+    let options = |number| {
+        let mut all = open(&pair, number);
+        all.insert("cluster_return_copies", 2);
+        all
+    };
+    let (one, two) = (Master::start(options(0)).await, Master::start(options(1)).await);
+    linked(&one, "m2").await;
+    linked(&two, "m1").await;
+    let minion = minion(&one, &two, &place).await;
+    let jid = publish(&one).await;
+    minion.answer(&jid, "kept").await;
+    // Whatever becomes of the first one now.
+    let directory = two.stop().await;
+    let shared = store::share::ShareFile::open(&directory.path().join("cache")).unwrap();
+    let key = share::Key::of_parts(&jid, "web1").unwrap();
+    let found = share::Records::get(&shared, share::Class::Return, &key);
+    assert!(found.is_some(), "it is on the disk of the second");
+    drop(shared);
+    assert!(!logged::has("is acknowledged with one copy"), "no return has waited in vain");
+
+    let alone = publish(&one).await;
+    minion.answer(&alone, "alone").await;
+    logged::line(&["a return is acknowledged with one copy (cluster_return_copies)"]).await;
+    assert!(jobs(&one).returns(&alone).unwrap().iter().any(|(id, _)| id == "web1"));
+    let two = Master::start_in(directory, options(1)).await;
+    returned(&two, &alone, &"alone".into()).await;
     one.stop().await;
     two.stop().await;
 }
