@@ -73,7 +73,7 @@ mod tests {
             assert_eq!(read(text.as_str()), Ok(vec![expected]), "{text}");
         }
         assert_eq!(read(list![shown.as_str(), "07".repeat(32)]), Ok(vec![expected, [7; 32]]));
-        for nothing in [Value::Null, "".into(), list![].into()] {
+        for nothing in [Value::Null, "".into(), list![]] {
             assert_eq!(read(nothing), Ok(vec![]));
         }
     }
@@ -90,7 +90,7 @@ mod tests {
             "é".repeat(32).into(),
             Value::from(5),
             Value::from(map! { "m2" => shown.as_str() }),
-            list![shown.as_str(), "m2"].into(),
+            list![shown.as_str(), "m2"],
         ] {
             let error = read(wrong.clone()).unwrap_err();
             assert!(error.contains("'cluster_pub_fingerprint' must be a fingerprint of a member key"), "{error}");
