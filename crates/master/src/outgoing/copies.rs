@@ -81,7 +81,8 @@ impl Copies {
     /// Takes note that another master has returns on its disk.
     pub fn arrived<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
         let mut awaited = self.awaited();
-        let any = keys.into_iter().fold(false, |any, key| awaited.arrived(key) || any);
+        // All of them, and not only up to the first that somebody waits for.
+        let any = keys.into_iter().filter(|key| awaited.arrived(key)).count() > 0;
         drop(awaited);
         if any && self.warned.swap(false, Ordering::Relaxed) {
             info!("other masters store the returns of this one again");
