@@ -142,9 +142,9 @@ impl Bus {
         self.hub.waiting()
     }
 
-    /// Returns whether a server has let this member in.
-    pub fn is_connected(&self) -> bool {
-        self.hub.is_connected()
+    /// Returns why no server has let this member in, `None` if one has; empty before the first attempt has ended.
+    pub fn problem(&self) -> Option<String> {
+        self.hub.problem()
     }
 
     /// Returns the servers, as people read them.

@@ -122,10 +122,27 @@ fn state(event: Event) -> Option<BusState> {
         Event::Disconnected | Event::Closed => BusState::Disconnected,
         Event::SlowConsumer(_) => BusState::Slow,
         Event::ServerError(error) => BusState::Trouble(error.to_string()),
-        Event::ClientError(error) => BusState::Trouble(error.to_string()),
+        Event::ClientError(error) => BusState::Trouble(explained(&error.to_string())),
         // The server says that it will close the connection, which is told when it does.
         Event::LameDuckMode | Event::Draining => return None,
     })
+}
+
+/// Adds to an error of the client what may be wrong: it says little, and never which option is meant.
+fn explained(words: &str) -> String {
+    let hint = match words {
+        words if words.ends_with("IO error") => {
+            "nothing listens there, or it ends the connection, as one without TLS does with tls://"
+        }
+        words if words.ends_with("DNS error") => "a host in cluster_bus has no address",
+        words if words.ends_with("timed out") => "it does not answer as a server of NATS does",
+        words if words.contains("authorization violation") => "see cluster_bus_credentials",
+        words if words.contains("TLS error") => {
+            "see tls:// in cluster_bus, and ca, cert and key in cluster_bus_credentials"
+        }
+        _ => return words.to_owned(),
+    };
+    format!("{words} ({hint})")
 }
 
 async fn with_login(client: ConnectOptions, login: &BusLogin) -> Result<ConnectOptions, ConnectError> {
@@ -202,6 +219,13 @@ mod tests {
 
     async fn refused(credentials: impl Into<Value>) -> String {
         connect(&options(credentials), BEAT, |_| {}).await.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_of_the_client_name_what_may_be_wrong() {
+        assert!(explained("nats: IO error").starts_with("nats: IO error (nothing listens there"));
+        assert!(explained("nats: authorization violation").ends_with("(see cluster_bus_credentials)"));
+        assert_eq!(explained("nats: something else"), "nats: something else");
     }
 
     #[test]

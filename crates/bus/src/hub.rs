@@ -88,6 +88,8 @@ pub(crate) struct State {
     pub tries: Tries,
     copied_hosts: CopiedHosts<()>,
     connected: Option<bool>,
+    /// Why there is no connection to the servers.
+    problem: String,
     /// The loss of the servers was told.
     told: bool,
     pub stopped: bool,
@@ -196,10 +198,17 @@ impl Hub {
         self.state().connected == Some(true)
     }
 
+    /// Returns why no server has let this member in; empty before the first attempt has ended.
+    pub fn problem(&self) -> Option<String> {
+        let state = self.state();
+        (state.connected != Some(true)).then(|| state.problem.clone())
+    }
+
     /// Ends all links, and says so once until a server answers.
     pub fn disconnected(&self, reason: &str) {
         let mut state = self.state();
         state.connected = Some(false);
+        reason.clone_into(&mut state.problem);
         let tell = !std::mem::replace(&mut state.told, true);
         if tell && !state.stopped {
             tracing::warn!(

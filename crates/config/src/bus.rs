@@ -69,12 +69,14 @@ pub enum BusLogin {
 
 /// An error: an option of the bus is wrong. It never shows a value of `cluster_bus_credentials`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("option '{option}' must be {must}")]
+#[error("option '{option}' must be {must}, not {found}")]
 pub struct WrongBus {
     /// The option.
     pub option: &'static str,
     /// What it must be.
     pub must: String,
+    /// What it is, as far as that is no secret.
+    pub found: String,
 }
 
 impl fmt::Display for BusServer {
@@ -130,7 +132,12 @@ impl Bus {
 }
 
 fn wrong(option: &'static str, must: impl Into<String>) -> WrongBus {
-    WrongBus { option, must: must.into() }
+    // Either option may have a password in it, at its place or not.
+    instead(option, must, "what stands there")
+}
+
+fn instead(option: &'static str, must: impl Into<String>, found: impl Into<String>) -> WrongBus {
+    WrongBus { option, must: must.into(), found: found.into() }
 }
 
 /// What `cluster_bus_credentials` looks like, for errors.
@@ -163,11 +170,11 @@ fn servers(bus: &Value) -> Result<Vec<BusServer>, WrongBus> {
     }
     // Servers tell their clients of each other, so one without TLS would get the login that TLS protects elsewhere.
     if all.iter().any(|server| server.tls) && !all.iter().all(|server| server.tls) {
-        return Err(wrong(BUS, "servers that are all 'tls://' or all 'nats://', not of both kinds"));
+        return Err(instead(BUS, "servers that are all 'tls://' or all 'nats://'", "of both kinds"));
     }
     match all.len() {
         1..=MOST_SERVERS => Ok(all),
-        0 => Err(wrong(BUS, format!("{SERVERS}; it names none"))),
+        0 => Err(instead(BUS, SERVERS, "a text without any")),
         _ => Err(wrong(BUS, format!("at most {MOST_SERVERS} servers"))),
     }
 }
@@ -179,17 +186,18 @@ fn server(text: &str, tls: bool) -> Result<BusServer, WrongBus> {
         Some(("tls", address)) => (true, address),
         Some((scheme, _)) => {
             let scheme: String = scheme.chars().take(32).filter(|character| !character.is_control()).collect();
-            return Err(wrong(BUS, format!("{SERVERS}; '{scheme}://' is not supported")));
+            return Err(instead(BUS, SERVERS, format!("'{scheme}://'")));
         }
     };
     // What stands before the `@` may be a password: it is not repeated.
     if address.contains('@') {
-        return Err(wrong(BUS, "without user and password: they belong into 'cluster_bus_credentials'"));
+        let found = "with a user and a password, which belong into 'cluster_bus_credentials'";
+        return Err(instead(BUS, SERVERS, found));
     }
     let address = address.trim_end_matches('/');
     let (host, port) = host_port(address)
         .filter(|(host, port)| *port > 0 && is_host(host))
-        .ok_or_else(|| wrong(BUS, format!("{SERVERS}; one server must be a host with or without a port")))?;
+        .ok_or_else(|| wrong(BUS, format!("{SERVERS}, each a host with or without a port")))?;
     Ok(BusServer { host: host.to_owned(), port, tls })
 }
 
@@ -243,7 +251,7 @@ impl Parts {
                 "ca" => &mut parts.ca,
                 "cert" => &mut parts.cert,
                 "key" => &mut parts.key,
-                _ => return Err(wrong(CREDENTIALS, unknown(key))),
+                _ => return Err(instead(CREDENTIALS, FORMS, unknown(key))),
             };
             match value {
                 Value::Str(text) if !text.is_empty() && text.len() <= MOST_TEXT => *place = Some(text.clone()),
@@ -272,13 +280,13 @@ impl Parts {
     }
 }
 
-/// Names an unknown key. It may be a password at a wrong place, so only what looks like a key is repeated.
+/// Describes a key that the map must not have. It may be a password at a wrong place, so only what looks like a key is shown.
 fn unknown(key: &str) -> String {
     let shown: &str = if key.len() <= 16 && key.bytes().all(|byte| byte.is_ascii_lowercase()) { key } else { "" };
     match near::nearest(shown, KEYS) {
-        Some(meant) => format!("{FORMS}; '{shown}' is none of them: did you mean '{meant}'?"),
-        None if shown.is_empty() => format!("{FORMS}; another key is there"),
-        None => format!("{FORMS}; '{shown}' is none of them"),
+        Some(meant) => format!("with '{shown}': did you mean '{meant}'?"),
+        None if shown.is_empty() => "with another key".to_owned(),
+        None => format!("with '{shown}'"),
     }
 }
 
@@ -318,15 +326,15 @@ mod tests {
         );
         assert_eq!(Bus::read(&Value::Null, &Value::Null), Ok(None));
         for none in [Value::from(""), list![], ",".into()] {
-            assert!(wrong_servers(none).ends_with("it names none"));
+            assert!(wrong_servers(none).ends_with("not a text without any"));
         }
         for both in [list!["tls://h1", "h2"], list!["nats://h1", "tls://h2"], "tls://h1,nats://h2".into()] {
             assert!(wrong_servers(both).ends_with("not of both kinds"));
         }
-        assert!(wrong_servers("ws://h1").contains("'ws://' is not supported"));
-        assert!(wrong_servers("nats://me:hunter2@h1").ends_with("they belong into 'cluster_bus_credentials'"));
+        assert!(wrong_servers("ws://h1").ends_with("not 'ws://'"));
+        assert!(wrong_servers("nats://me:hunter2@h1").ends_with("which belong into 'cluster_bus_credentials'"));
         for odd in ["nats://h1:0", "nats://h1:70000", "h 1", "nats://h1/x", "[::1", "nats://"] {
-            assert!(!wrong_servers(odd).contains("names none"), "{odd}");
+            assert!(!wrong_servers(odd).contains("without any"), "{odd}");
         }
         wrong_servers(4222);
         wrong_servers(list![map! { "h1" => 4222 }]);
@@ -352,14 +360,14 @@ mod tests {
         ] {
             assert!(!wrong_login(odd).contains("hunter2"));
         }
-        assert!(
-            wrong_login(map! { "pasword" => "hunter2" })
-                .ends_with("'pasword' is none of them: did you mean 'password'?")
-        );
-        assert!(wrong_login(map! { "Hunter2!" => 1 }).ends_with("another key is there"));
+        assert!(wrong_login(map! { "pasword" => "hunter2" }).ends_with("not with 'pasword': did you mean 'password'?"));
+        assert!(wrong_login(map! { "Hunter2!" => 1 }).ends_with("not with another key"));
         assert!(wrong_login("hunter2").contains("a map with"));
         let alone = Bus::read(&Value::Null, &map! { "token" => "t" }.into()).unwrap_err();
-        assert_eq!(alone.to_string(), "option 'cluster_bus_credentials' must be left out without 'cluster_bus'");
+        assert_eq!(
+            alone.to_string(),
+            "option 'cluster_bus_credentials' must be left out without 'cluster_bus', not what stands there"
+        );
     }
 
     #[test]

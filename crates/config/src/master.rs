@@ -71,8 +71,7 @@ impl Master {
         Self::build(opts, &Source::default_for(Role::Master), &LoadOptions::default(), &Host)
     }
 
-    /// Fails if a file sets an option that restricts who may do what and cannot be enforced, or one of a set of masters that is
-    /// not built yet.
+    /// Fails if a file sets an option that restricts who may do what and cannot be enforced.
     ///
     /// # Errors
     /// The message names file, line and option.
@@ -84,6 +83,7 @@ impl Master {
     /// something need none of them.
     pub fn ineffective(&self) -> Vec<String> {
         let mut lines = effects::ineffective(Role::Master, &self.raw, &self.origins);
+        lines.extend(cluster::readable_secrets(&self.raw, &self.origins));
         lines.extend(self.waits_for_others());
         lines.extend(self.undecided());
         lines

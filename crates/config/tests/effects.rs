@@ -4,6 +4,7 @@
 //! reader. What is found is each text literal, and each name that is used as a field.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -188,6 +189,8 @@ fn loaded(role: Role, text: &str) -> (Result<(), String>, Vec<String>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(role.name());
     std::fs::write(&path, text).unwrap();
+    // Secrets that everybody can read are reported.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let (source, load) = (saltern_config::Source { path: path.clone() }, saltern_config::LoadOptions::default());
     let short = |text: String| text.replace(path.to_str().unwrap(), "FILE");
     let (refused, lines) = match role {
@@ -201,6 +204,25 @@ fn loaded(role: Role, text: &str) -> (Result<(), String>, Vec<String>) {
         }
     };
     (refused.map_err(|error| short(error.to_string())), lines.into_iter().map(short).collect())
+}
+
+#[test]
+fn a_file_with_a_secret_of_the_set_is_reported_if_everybody_can_read_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("master");
+    std::fs::write(&path, "id: a\ncluster_id: set\ncluster_secret: correct horse battery\n").unwrap();
+    let lines = |mode| {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let source = saltern_config::Source { path: path.clone() };
+        let config = saltern_config::Master::load(&source, &saltern_config::LoadOptions::default()).unwrap();
+        config.ineffective().into_iter().filter(|line| line.contains("every user")).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(0o640), [""; 0]);
+    let file = path.display();
+    assert_eq!(
+        lines(0o644),
+        [format!("config: {file}:3: every user of this host can read 'cluster_secret': chmod 600 {file}")]
+    );
 }
 
 #[test]

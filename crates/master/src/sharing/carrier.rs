@@ -36,8 +36,8 @@ pub enum Reports {
 pub struct BusServers<'a> {
     /// Their addresses.
     pub servers: &'a str,
-    /// One of them has let this master in.
-    pub is_connected: bool,
+    /// Why none of them has let this master in, `None` if one has.
+    pub problem: Option<String>,
 }
 
 impl SetCarrier {
@@ -123,7 +123,7 @@ impl SetCarrier {
     pub fn bus(&self) -> Option<BusServers<'_>> {
         match self {
             SetCarrier::Links(_) => None,
-            SetCarrier::Bus(bus) => Some(BusServers { servers: bus.servers(), is_connected: bus.is_connected() }),
+            SetCarrier::Bus(bus) => Some(BusServers { servers: bus.servers(), problem: bus.problem() }),
         }
     }
 

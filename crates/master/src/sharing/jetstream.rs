@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use bus::BusState;
 use config::Cluster;
 use crypto::MemberKey;
 use leases::{JetStreamBucket, Keep};
@@ -11,6 +13,7 @@ use rt::Rt;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::granted::{Found, Grants, Taking};
 use super::kept::{KeepProof, Keeping, Unkept};
@@ -41,7 +44,17 @@ impl JetStream {
         records: &Path,
     ) -> Result<Option<JetStream>, Error> {
         let Some(options) = &cluster.bus else { return Ok(None) };
-        let connected = bus::connect(options, cluster.heartbeat, |_| {}).await;
+        let told = AtomicBool::new(false);
+        let tell = move |state| {
+            // What the servers deny is never answered, and without this line looks as if they were not there.
+            if let BusState::Trouble(words) = state
+                && words.to_lowercase().contains("permissions violation")
+                && !told.swap(true, Ordering::Relaxed)
+            {
+                warn!("the login of cluster_bus_credentials may not use JetStream: {words} (see docs/jetstream.md)");
+            }
+        };
+        let connected = bus::connect(options, cluster.heartbeat, tell).await;
         let client = connected.map_err(|error| Error::NotSharing(crate::chain(&error)))?;
         let set = bus::encoded(&cluster.id);
         let seal = KeepProof::new(settings.credentials()).map(|proof| (proof, key.clone()));

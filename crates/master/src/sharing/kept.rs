@@ -307,7 +307,7 @@ impl Keeper {
         };
         match done {
             Ok(()) => {
-                debug!("JetStream keeps what counts of what was decided about {class} {key}");
+                debug!("JetStream keeps what was decided about {class} {key}");
                 Ok(None)
             }
             Err(KeepError::OtherValue) => Ok(Some(noted)),

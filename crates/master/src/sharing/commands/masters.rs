@@ -76,8 +76,12 @@ impl Worker {
             "once" => self.once_in_words(),
         };
         if let Some(bus) = self.links.as_ref().and_then(|links| links.bus()) {
-            let word = if bus.is_connected { "connected" } else { "no connection" };
-            shown.insert("bus", map! { "servers" => bus.servers, "state" => word });
+            let word = if bus.problem.is_none() { "connected" } else { "no connection" };
+            let mut line = map! { "servers" => bus.servers, "state" => word };
+            if let Some(reason) = bus.problem.filter(|reason| !reason.is_empty()) {
+                line.insert("reason", reason);
+            }
+            shown.insert("bus", line);
         }
         let drift = self.drift.lines();
         if !drift.is_empty() {
