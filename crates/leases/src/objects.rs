@@ -99,6 +99,8 @@ pub async fn publish(
         Ok(Ok(acknowledged)) => Ok(acknowledged.sequence),
         Ok(Err(error)) => Err(match error.kind() {
             PublishErrorKind::WrongLastSequence => BucketError::OtherSequence,
+            // Servers have a second code for it, 10164, of which the client knows nothing.
+            _ if error.to_string().contains("wrong last sequence") => BucketError::OtherSequence,
             // Nobody listens there: the stream is gone, or has no leader at the moment.
             PublishErrorKind::StreamNotFound => BucketError::Gone(error.to_string()),
             // What exactly became of it is not said.
