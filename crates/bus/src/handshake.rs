@@ -240,6 +240,7 @@ impl Hub {
             }
         }
         drop(state);
+        failed.refused(node).into_iter().for_each(|refused| self.members.refused(refused));
         self.in_vain(node, &talk.theirs.name, failed);
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use peers::changes::Changes;
+use peers::checks::REMOVED_NOW;
 use peers::copied_hosts::CopiedHosts;
 use peers::failed::Failed;
 use peers::guard::Guard;
@@ -304,7 +305,7 @@ impl Hub {
     pub fn members_changed(&self) {
         let links: Vec<Arc<Link>> = self.state().links.values().cloned().collect();
         for link in links.iter().filter(|link| self.members.standing(link.node) == Standing::Removed) {
-            self.close_saying(link, "it was removed from the set");
+            self.close_saying(link, REMOVED_NOW);
             self.costs().forget(link.node);
             let mut state = self.state();
             state.roster.forget(link.node);

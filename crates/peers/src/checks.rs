@@ -78,12 +78,21 @@ impl fmt::Display for Hosts {
 /// The word for clocks that are too far ahead.
 pub const CLOCK: &str = "clock";
 
+/// The word for whoever was removed from the set.
+pub const REMOVED: &str = "removed";
+
+/// What a member that is removed is told when its link ends.
+pub const REMOVED_NOW: &str = "it was removed from the set";
+
+/// The words for whoever has nothing in common with the other one.
+pub const NOTHING_IN_COMMON: [&str; 2] = ["no proof", "not accepted"];
+
 /// The words of refusals, and what lists of members show for them.
 const WORDS: [(&str, &str); 10] = [
     ("cluster", "another cluster_id"),
     ("format", "another format: one of the two is too old"),
     (CLOCK, "clock is ahead"),
-    ("removed", "removed"),
+    (REMOVED, "removed"),
     ("name", "name in use"),
     ("copied", "two hosts have its member key"),
     ("proof", "wrong secret"),
@@ -113,7 +122,7 @@ impl Refusal {
             Refusal::Cluster { .. } => "cluster",
             Refusal::Format { .. } => "format",
             Refusal::Clock { .. } => CLOCK,
-            Refusal::Removed { .. } => "removed",
+            Refusal::Removed { .. } => REMOVED,
             Refusal::Name { .. } => "name",
             Refusal::Copied { .. } => "copied",
             Refusal::Proof { .. } => "proof",

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use openssl::ssl::ErrorCode;
-use share::Malformed;
+use share::{Malformed, Node};
 
-use crate::checks::{CLOCK, Refusal, few_words};
+use crate::checks::{CLOCK, NOTHING_IN_COMMON, REMOVED, Refusal, few_words};
 use crate::guard::REFUSED;
+use crate::members::Refused;
 
 /// How long a stranger may take until it is known.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -110,6 +111,18 @@ impl Failed {
         matches!(self, Failed::Refuse(_) | Failed::Refused { .. } | Failed::OtherKey)
     }
 
+    /// Returns what the master is told of it, if one of the two refuses the other.
+    pub fn refused(&self, node: Node) -> Option<Refused> {
+        let there = match self {
+            Failed::Refused { .. } => true,
+            Failed::Refuse(_) => false,
+            _ => return None,
+        };
+        let word = self.word();
+        let (waits, for_ever) = (NOTHING_IN_COMMON.contains(&word), word == REMOVED);
+        Some(Refused { node, reason: self.short(), there, waits, for_ever })
+    }
+
     /// Returns how much this says about what to mend, to choose among the addresses of one member.
     pub fn weight(&self) -> Weight {
         match self {
@@ -173,5 +186,13 @@ mod tests {
         assert_eq!(refused("clock").short(), "refused there: the clock is 9 days ahead");
         assert_eq!(refused("removed").short(), "refused there: removed");
         assert_eq!((refused("removed").word(), refused("anything").word()), ("removed", "refused"));
+        let told = |failed: Failed| {
+            let refused = failed.refused(Node([1; 8]));
+            refused.map(|refused| (refused.there, refused.waits, refused.for_ever))
+        };
+        assert_eq!(told(refused("removed")), Some((true, false, true)));
+        assert_eq!(told(refused("no proof")), Some((true, true, false)));
+        assert_eq!(told(Failed::Refuse(Refusal::Proof { name: "m2".into() })), Some((false, false, false)));
+        assert_eq!(told(Failed::Slow), None);
     }
 }

@@ -38,6 +38,21 @@ impl Newcomer {
     }
 }
 
+/// Why a node and this one do not link: one of the two refuses the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The other one.
+    pub node: Node,
+    /// Why, in a few words.
+    pub reason: String,
+    /// The other one refuses this one.
+    pub there: bool,
+    /// The two have nothing in common, and one of them waits to be accepted.
+    pub waits: bool,
+    /// This does not pass: one of the two was removed from the set.
+    pub for_ever: bool,
+}
+
 /// How a member takes the leases of what the set does once. Members that differ in this do not know of each other's leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseSource {
@@ -99,6 +114,9 @@ pub trait Members: Send + Sync {
     /// Takes note of a newcomer that could not prove that it belongs to the set, and waits until a person accepts it. Called
     /// when it begins to wait; `Links::waiting` returns all that do.
     fn waits(&self, _newcomer: &Newcomer) {}
+
+    /// Takes note that a node and this one do not link because one of the two refuses the other. Only a bus says so.
+    fn refused(&self, _refused: Refused) {}
 
     /// Returns the time by which this member goes when the wall clock of its host says this, in milliseconds since 1970.
     fn present(&self, wall: u64) -> u64 {
