@@ -5,17 +5,25 @@
 //! the entry and stops at T − 10 %, whatever became of later ones. A publication without an answer may have been stored, now or
 //! later: the last entry is read before anything else is done. An own one is known by its nonce, and when it was sent is remembered
 //! here: others may write to the store what they like.
+//!
+//! An entry that counts for nobody ([`Verdict`]) is written over once such entries have been there in a row for T. It may have been
+//! written over that of a holder, who counts for up to T. So the one who replaces it holds nothing before T has passed since it read
+//! that entry, and does not remove its own before that either: two never hold the lease, whatever is written over.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use crypto::hmac_sha256;
 
-use crate::bucket::{BucketError, Stored};
+use crate::bucket::BucketError;
+use crate::proof::{Entry, Verdict};
 use crate::token::{Token, Who};
 
 /// How many own entries are remembered. Before each but the first the last one was read, so more than a few are never of use.
 const MOST_SENT: usize = 8;
+
+/// For how many lease times an entry counts whose writer may become known: as long as it may take until records arrive.
+const UNKNOWN_COUNTS: u64 = 10;
 
 /// What a lease needs to know of time, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +57,15 @@ impl LeaseTimes {
         self.lease / 24
     }
 
+    /// For how long entries of this kind must have been there in a row before one is replaced; `None` if it never is.
+    fn counts_for(self, verdict: Verdict) -> Option<u64> {
+        match verdict {
+            Verdict::Nobodys => Some(self.lease),
+            Verdict::Unknown => Some(self.lease.saturating_mul(UNKNOWN_COUNTS)),
+            Verdict::Counts | Verdict::Unsure => None,
+        }
+    }
+
     /// How long to wait before a lease of another one is tried again: between this and twice this.
     fn patience(self) -> u64 {
         (self.lease / 8).min(700)
@@ -80,7 +97,7 @@ pub enum Answer {
     /// It was stored, and has this sequence.
     Published(Result<u64, BucketError>),
     /// The last entry.
-    Last(Result<Option<Stored>, BucketError>),
+    Last(Result<Option<Entry>, BucketError>),
     /// It was removed.
     Deleted(Result<(), BucketError>),
 }
@@ -109,6 +126,20 @@ struct Own {
     sequence: u64,
     sent: u64,
     fence: u64,
+    /// See [`Sent::held_from`].
+    held_from: u64,
+}
+
+/// The last entry of the name, if it does not count.
+#[derive(Clone, Copy, Debug)]
+struct Nobodys {
+    sequence: u64,
+    /// When this one was read first.
+    seen: u64,
+    /// When the first one was read of those in a row that do not count.
+    since: u64,
+    /// From when on it may be replaced.
+    replaced_from: u64,
 }
 
 /// An entry that was sent, and is or may be stored.
@@ -117,6 +148,8 @@ struct Sent {
     nonce: u64,
     wish: u64,
     at: u64,
+    /// Before this time the lease is not held: the entry replaces one that may have been written over that of a holder.
+    held_from: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +181,7 @@ pub struct Lease {
     asked: Option<Asked>,
     due: u64,
     holder: Option<Holder>,
+    nobodys: Option<Nobodys>,
 }
 
 impl Lease {
@@ -169,6 +203,7 @@ impl Lease {
             asked: None,
             due: 0,
             holder: None,
+            nobodys: None,
         }
     }
 
@@ -177,6 +212,7 @@ impl Lease {
         if !self.wanted {
             self.wanted = true;
             self.wish = wish;
+            self.nobodys = None;
             self.due = now;
         }
     }
@@ -185,14 +221,16 @@ impl Lease {
     pub fn release(&mut self, now: u64) {
         if self.wanted {
             self.wanted = false;
-            self.waste = self.own.take().map(|own| own.sequence).or(self.waste);
+            // One that is not held yet stays until it expires: it keeps others out while an earlier holder may still count.
+            let own = self.own.take().filter(|own| now >= own.held_from);
+            self.waste = own.map(|own| own.sequence).or(self.waste);
             self.due = now;
         }
     }
 
     /// Forgets what it knows of the store, which was made again or comes from a backup. Nothing is held any more.
     pub fn store_is_new(&mut self, now: u64) {
-        (self.own, self.waste, self.holder, self.doubt) = (None, None, None, false);
+        (self.own, self.waste, self.holder, self.nobodys, self.doubt) = (None, None, None, None, false);
         self.sent.clear();
         self.due = now;
     }
@@ -211,7 +249,21 @@ impl Lease {
     pub fn held(&self, now: u64) -> Option<Grant> {
         let own = self.own.filter(|_| self.wanted)?;
         let until = own.sent.saturating_add(self.times.usable());
-        (now < until).then_some(Grant { fence: own.fence, until })
+        (now >= own.held_from && now < until).then_some(Grant { fence: own.fence, until })
+    }
+
+    /// Returns when this process begins to hold the lease, if that is to come without any further answer.
+    pub fn begins(&self, now: u64) -> Option<u64> {
+        self.own.filter(|_| self.wanted).map(|own| own.held_from).filter(|from| *from > now)
+    }
+
+    /// Returns whether the last entry counts for nobody and is to be replaced.
+    pub fn replaces(&self, now: u64) -> bool {
+        self.replaced(now).is_some()
+    }
+
+    fn replaced(&self, now: u64) -> Option<Nobodys> {
+        self.nobodys.filter(|entry| now >= entry.replaced_from)
     }
 
     /// Returns who holds the lease, if somebody was seen within a lease time.
@@ -236,10 +288,14 @@ impl Lease {
             Some(sequence) => (Asked::Delete, Request::Delete { sequence }),
             None if self.doubt => (Asked::Last, Request::Last),
             None => {
-                let sent = Sent { nonce: self.nonce(), wish: self.wish, at: now };
+                let (expected, held_from) = match (self.own, self.replaced(now)) {
+                    (Some(own), _) => (own.sequence, own.held_from),
+                    (None, Some(entry)) => (entry.sequence, entry.seen.saturating_add(self.times.lease)),
+                    (None, None) => (0, now),
+                };
+                let sent = Sent { nonce: self.nonce(), wish: self.wish, at: now, held_from };
                 let token = Token { who: self.who, wish: sent.wish, nonce: sent.nonce };
                 self.remember(sent);
-                let expected = self.own.map_or(0, |own| own.sequence);
                 (Asked::Publish(sent), Request::Publish { expected, value: token.pack() })
             }
         };
@@ -269,7 +325,8 @@ impl Lease {
             Err(BucketError::OtherSequence) => {
                 self.forget(sent);
                 self.doubt = true;
-                self.due = now;
+                // Whoever writes all the time what does not count must not have this process write as fast.
+                self.due = now + if self.nobodys.is_some() { self.times.pause() } else { 0 };
             }
             Err(BucketError::NoAnswer(_)) => {
                 self.doubt = true;
@@ -300,7 +357,7 @@ impl Lease {
         code.into_iter().take(8).fold(0, |nonce, byte| nonce << 8 | u64::from(byte))
     }
 
-    fn read(&mut self, result: Result<Option<Stored>, BucketError>, now: u64) {
+    fn read(&mut self, result: Result<Option<Entry>, BucketError>, now: u64) {
         let Ok(last) = result else {
             self.due = now + self.times.pause();
             // Who gave the lease back does not wait for a store that is away: it forgets by itself.
@@ -309,35 +366,47 @@ impl Lease {
         };
         self.doubt = false;
         self.due = now;
-        let Some(stored) = last else {
-            self.own = None;
-            self.holder = None;
+        let Some(entry) = last else {
+            (self.own, self.holder, self.nobodys) = (None, None, None);
             return;
         };
-        let token = Token::unpack(&stored.value);
-        let own = token.filter(|token| token.who == self.who);
+        let own = entry.token.filter(|token| token.who == self.who);
         match own.and_then(|token| self.sent.iter().copied().find(|sent| sent.nonce == token.nonce)) {
-            Some(sent) => self.last_is(stored.sequence, sent, now),
+            Some(sent) => self.last_is(entry.sequence, sent, now),
             None => {
                 self.own = None;
-                self.holder = token.map(|token| Holder { node: token.who.node, seen: now });
-                self.due = now + self.patience();
+                self.nobodys = self.does_not_count(&entry, now);
+                let shown = entry.token.filter(|_| entry.verdict != Verdict::Nobodys && !self.replaces(now));
+                self.holder = shown.map(|token| Holder { node: token.who.node, seen: now });
+                self.due = now + if self.replaces(now) { 0 } else { self.patience() };
             }
         }
     }
 
+    /// Returns what is to be remembered of an entry of another one, if it does not count.
+    fn does_not_count(&self, entry: &Entry, now: u64) -> Option<Nobodys> {
+        let counts_for = self.times.counts_for(entry.verdict)?;
+        let since = self.nobodys.map_or(now, |earlier| earlier.since);
+        let seen = self.nobodys.filter(|earlier| earlier.sequence == entry.sequence).map_or(now, |same| same.seen);
+        let replaced_from = since.saturating_add(counts_for);
+        Some(Nobodys { sequence: entry.sequence, seen, since, replaced_from })
+    }
+
     /// Takes note that the last entry is an own one.
     fn last_is(&mut self, sequence: u64, sent: Sent, now: u64) {
-        self.doubt = false;
+        (self.doubt, self.nobodys) = (false, None);
         if !self.wanted || sent.wish != self.wish {
             // Somebody may have asked to remove it, so it must never be held again.
             self.own = None;
-            self.waste = Some(sequence);
-            self.due = now;
+            match now < sent.held_from {
+                // It keeps others out for as long as an earlier holder may still count.
+                true => self.due = now + self.patience(),
+                false => (self.waste, self.due) = (Some(sequence), now),
+            }
             return;
         }
         let fence = self.held(now).map_or(sequence, |grant| grant.fence);
-        self.own = Some(Own { sequence, sent: sent.at, fence });
+        self.own = Some(Own { sequence, sent: sent.at, fence, held_from: sent.held_from });
         self.due = now.max(sent.at.saturating_add(self.times.renewal()));
     }
 

@@ -1,6 +1,6 @@
 //! The leases of a process: asks the store what [`Lease`] wants asked, and tells what is held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::bucket::{Bucket, BucketError, OpenError, Opened, Stored};
+use crate::bucket::{Bucket, BucketError, OpenError, Opened};
 use crate::lease::{Answer, Holder, Lease, LeaseTimes, Request};
+use crate::proof::{Entry, Proof, Verdict};
 use crate::token::Who;
 
 /// How many requests are under way at once.
@@ -22,6 +23,9 @@ const SILENCE: u32 = 2;
 
 /// How long to wait before a store is opened again that could not be.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How many of those who write what does not count are told: nodes cost nothing to make up.
+const MOST_STRANGERS: usize = 16;
 
 /// How the store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,17 @@ pub enum Change {
     },
     /// The store is not as it was.
     Health(Health),
+    /// Somebody writes there what does not count. It is told once of each.
+    Stranger(Stranger),
+}
+
+/// Somebody whose entries do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stranger {
+    /// Who it is by what it writes; `None` if it writes nothing of that kind.
+    pub node: Option<[u8; 8]>,
+    /// Its entries are replaced. Otherwise this process cannot tell whether it is itself the one that does not belong here.
+    pub is_replaced: bool,
 }
 
 /// The leases of a process. Clones are the same leases.
@@ -80,6 +95,9 @@ struct State {
     told: BTreeMap<Box<str>, u64>,
     health: Health,
     told_health: Health,
+    /// Those whose entries do not count, and those of them that were told.
+    strangers: BTreeSet<Stranger>,
+    told_strangers: BTreeSet<Stranger>,
     unanswered: u32,
     replicas: usize,
     /// The highest sequence that was seen.
@@ -100,6 +118,8 @@ impl Leases {
             told: BTreeMap::new(),
             health: Health::Opening,
             told_health: Health::Opening,
+            strangers: BTreeSet::new(),
+            told_strangers: BTreeSet::new(),
             unanswered: 0,
             replicas: 0,
             highest: 0,
@@ -188,7 +208,7 @@ impl Leases {
     }
 
     /// Opens the store, and takes and keeps what is wanted. Never ends.
-    pub async fn run(&self, bucket: &dyn Bucket) {
+    pub async fn run(&self, bucket: &dyn Bucket, proof: &dyn Proof) {
         loop {
             match bucket.open().await {
                 Ok(opened) => {
@@ -198,7 +218,7 @@ impl Leases {
                     }
                     self.lock().replicas = opened.replicas;
                     self.set_health(Health::Sound(opened.replicas));
-                    self.serve(bucket).await;
+                    self.serve(bucket, proof).await;
                 }
                 Err(error) => self.cannot_open(&error),
             }
@@ -229,11 +249,11 @@ impl Leases {
     }
 
     /// Asks and takes answers until the store is gone.
-    async fn serve(&self, bucket: &dyn Bucket) {
+    async fn serve(&self, bucket: &dyn Bucket, proof: &dyn Proof) {
         let (mut asked, mut is_gone) = (FuturesUnordered::new(), false);
         loop {
             if !is_gone {
-                self.ask(bucket, &mut asked);
+                self.ask(bucket, proof, &mut asked);
             } else if asked.is_empty() {
                 return;
             }
@@ -248,7 +268,12 @@ impl Leases {
         }
     }
 
-    fn ask<'a>(&self, bucket: &'a dyn Bucket, asked: &mut FuturesUnordered<BoxFuture<'a, Answered>>) {
+    fn ask<'a>(
+        &self,
+        bucket: &'a dyn Bucket,
+        proof: &'a dyn Proof,
+        asked: &mut FuturesUnordered<BoxFuture<'a, Answered>>,
+    ) {
         let mut state = self.lock();
         let highest = state.highest;
         state.leases.retain(|_, lease| !lease.is_idle());
@@ -258,7 +283,7 @@ impl Leases {
             }
             // The clock is read for each request: a hold counted from too late a time would last too long.
             if let Some(request) = lease.next(self.now()) {
-                asked.push(Box::pin(carry_out(bucket, name.clone(), highest, request)));
+                asked.push(Box::pin(carry_out(bucket, proof, name.clone(), highest, request)));
             }
         }
     }
@@ -276,13 +301,20 @@ impl Leases {
         match &answer {
             // Answers overtake each other, so it must be above what was seen when it was asked for.
             Answer::Published(Ok(sequence)) if *sequence <= highest => state.went_back = true,
-            Answer::Published(Ok(sequence)) | Answer::Last(Ok(Some(Stored { sequence, .. }))) => {
+            Answer::Published(Ok(sequence)) | Answer::Last(Ok(Some(Entry { sequence, .. }))) => {
                 state.highest = state.highest.max(*sequence);
             }
             _ => {}
         }
-        if let Some(lease) = state.leases.get_mut(&name) {
+        let State { leases, strangers, .. } = &mut *state;
+        if let Some(lease) = leases.get_mut(&name) {
+            let read = match &answer {
+                Answer::Last(Ok(Some(entry))) => Some(entry.clone()),
+                _ => None,
+            };
             lease.answer(answer, now);
+            let stranger = read.and_then(|entry| self.stranger(&entry, lease.replaces(now)));
+            strangers.extend(stranger.filter(|_| strangers.len() < MOST_STRANGERS));
         }
         if state.went_back {
             state.leases.values_mut().for_each(|lease| lease.store_is_new(now));
@@ -302,11 +334,25 @@ impl Leases {
         false
     }
 
+    /// Returns who wrote an entry, if that is to be told.
+    fn stranger(&self, entry: &Entry, is_replaced: bool) -> Option<Stranger> {
+        let is_told = is_replaced || entry.verdict == Verdict::Unsure;
+        let node = entry.token.map(|token| token.who);
+        (is_told && node != Some(self.0.who)).then(|| Stranger { node: node.map(|who| who.node), is_replaced })
+    }
+
     /// Returns when something is due: a request, or the end of a hold that is to be told.
     fn next_due(&self, asked: usize) -> Instant {
         let due = self.lock().leases.values().filter_map(Lease::due).min().filter(|_| asked < MOST_ASKED);
         let far = Instant::now() + Duration::from_secs(3_600);
-        due.map(|due| self.at(due)).into_iter().chain(self.next_end()).fold(far, Instant::min)
+        due.map(|due| self.at(due)).into_iter().chain(self.next_end()).chain(self.next_begin()).fold(far, Instant::min)
+    }
+
+    /// Returns when the next hold begins without any further answer.
+    fn next_begin(&self) -> Option<Instant> {
+        let now = self.now();
+        let begin = self.lock().leases.values().filter_map(|lease| lease.begins(now)).min();
+        begin.map(|begin| self.at(begin))
     }
 
     /// Returns when the next hold ends that was told.
@@ -320,7 +366,7 @@ impl Leases {
     fn untold(&self) -> Vec<Change> {
         let now = self.now();
         let mut state = self.lock();
-        let State { leases, told, health, told_health, .. } = &mut *state;
+        let State { leases, told, health, told_health, strangers, told_strangers, .. } = &mut *state;
         let held = |name: &str| leases.get(name).and_then(|lease| lease.held(now)).map(|grant| grant.fence);
         let lost: Vec<Box<str>> =
             told.extract_if(.., |name, fence| held(name) != Some(*fence)).map(|(name, _)| name).collect();
@@ -337,6 +383,8 @@ impl Leases {
             told_health.clone_from(health);
             changes.push(Change::Health(health.clone()));
         }
+        changes.extend(strangers.difference(told_strangers).copied().map(Change::Stranger));
+        told_strangers.clone_from(strangers);
         changes
     }
 
@@ -366,10 +414,19 @@ struct Answered {
     answer: Answer,
 }
 
-async fn carry_out(bucket: &dyn Bucket, name: Box<str>, highest: u64, request: Request) -> Answered {
+async fn carry_out(bucket: &dyn Bucket, proof: &dyn Proof, name: Box<str>, highest: u64, request: Request) -> Answered {
     let answer = match request {
-        Request::Publish { expected, value } => Answer::Published(bucket.publish(&name, expected, value).await),
-        Request::Last => Answer::Last(bucket.last(&name).await),
+        Request::Publish { expected, value } => Answer::Published(match proof.prove(&name, &value) {
+            Ok(proven) => {
+                let value = [&value[..], b" ", proven.as_bytes()].concat();
+                bucket.publish(&name, expected, value.into()).await
+            }
+            Err(reason) => Err(BucketError::Refused(reason)),
+        }),
+        Request::Last => {
+            let last = bucket.last(&name).await;
+            Answer::Last(last.map(|last| last.map(|stored| Entry::read(&stored, &name, proof))))
+        }
         Request::Delete { sequence } => Answer::Deleted(bucket.delete(sequence).await),
     };
     Answered { name, highest, answer }

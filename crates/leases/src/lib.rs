@@ -11,11 +11,13 @@ mod leases;
 pub mod memory;
 mod names;
 mod objects;
+mod proof;
 mod token;
 
 pub use bucket::{Bucket, BucketError, OpenError, Opened, Stored};
 pub use jetstream::JetStreamBucket;
 pub use keep::{Keep, KeepError, LONGEST};
 pub use lease::{Answer, Grant, Holder, Lease, LeaseTimes, Request};
-pub use leases::{Change, Health, Leases};
+pub use leases::{Change, Health, Leases, Stranger};
+pub use proof::{Entry, Proof, Verdict};
 pub use token::{Token, Who};

@@ -27,11 +27,23 @@ pub struct Token {
 /// The longest token in bytes.
 const LONGEST: usize = 128;
 
+/// How many words a token has.
+const PARTS: usize = 4;
+
 impl Token {
     /// Writes it as text, for whoever looks at the bucket.
     pub fn pack(self) -> Bytes {
         let node = u64::from_be_bytes(self.who.node);
         format!("{node:016x} {} {} {}", self.who.boot, self.wish, self.nonce).into()
+    }
+
+    /// Splits an entry into the token and what proves who wrote it. What is no token is all token.
+    pub fn split(value: &[u8]) -> (&[u8], &[u8]) {
+        let spaces = value.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(place, _)| place);
+        match spaces.take(PARTS).nth(PARTS - 1) {
+            Some(place) => (&value[..place], &value[place + 1..]),
+            None => (value, &[]),
+        }
     }
 
     /// Reads what somebody wrote; `None` if it is no token.
@@ -69,5 +81,17 @@ mod tests {
             assert_eq!(Token::unpack(wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(Token::unpack(&[0xff; 40]), None);
+    }
+
+    #[test]
+    fn what_stands_behind_a_token_is_told_from_it() {
+        let token = Token { who: Who { node: [7; 8], boot: 1 }, wish: 2, nonce: 3 }.pack();
+        let value = [&token[..], b" a proof"].concat();
+        assert_eq!(Token::split(&value), (&token[..], &b"a proof"[..]));
+        assert_eq!(Token::split(&token), (&token[..], &b""[..]));
+        for odd in ["", "x", "    ", "a b c"] {
+            let (text, proof) = Token::split(odd.as_bytes());
+            assert!(text.len() + proof.len() <= odd.len() && Token::unpack(text).is_none(), "{odd:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 
 use super::*;
-use crate::memory::{Arriving, MemoryStore};
+use crate::memory::{Arriving, MemoryStore, Password};
 
 const T: u64 = 6_000;
 /// For how long a storm blows, and for how long it is calm afterwards, in milliseconds.
@@ -88,6 +88,8 @@ struct Storm {
     held: u64,
     last_fence: (u64, usize, u64),
     faults: u64,
+    /// Somebody who may write there writes over what stands there.
+    has_intruder: bool,
 }
 
 impl Storm {
@@ -106,6 +108,7 @@ impl Storm {
             held: 0,
             last_fence: (0, 0, 0),
             faults,
+            has_intruder: false,
             chance,
         };
         for place in 0..count {
@@ -200,7 +203,9 @@ impl Storm {
         let silent = || BucketError::NoAnswer("no answer".to_owned());
         let answer = match request {
             Request::Last if lost || is_late || self.now < self.down_until => Answer::Last(Err(silent())),
-            Request::Last => Answer::Last(Ok(self.store.last("a", time))),
+            Request::Last => {
+                Answer::Last(Ok(self.store.last("a", time).map(|last| Entry::read(&last, "a", &Password("")))))
+            }
             Request::Publish { expected, value } => {
                 let name = "a".into();
                 let result = match (is_late, self.now < self.down_until) {
@@ -259,7 +264,7 @@ impl Storm {
     fn trouble(&mut self) {
         let place = self.chance.below(self.processes.len() as u64) as usize;
         let now = self.processes[place].clock(self.now);
-        match self.chance.below(7) {
+        match self.chance.below(if self.has_intruder { 8 } else { 7 }) {
             0 => self.processes[place].paused_until = self.now + self.chance.below(12_000),
             1 => {
                 // A crash: what it knew is gone.
@@ -274,6 +279,11 @@ impl Storm {
             3 => self.down_until = self.now + self.chance.below(8_000),
             // Another server is in charge.
             4 => self.skew = self.chance.below(200),
+            7 => {
+                let time = self.now + self.skew;
+                let last = self.store.last("a", time).map_or(0, |last| last.sequence);
+                self.store.publish("a", last, "of a stranger".into(), time).unwrap();
+            }
             _ => {
                 self.processes[place].lease.release(now);
                 self.want(place);
@@ -284,7 +294,10 @@ impl Storm {
 
 /// Runs a storm and returns for how many of a thousand milliseconds somebody held the lease.
 fn storm(seed: u64, faults: u64, pause: u64) -> u64 {
-    let mut storm = Storm::new(seed, faults);
+    blow(Storm::new(seed, faults), seed, pause)
+}
+
+fn blow(mut storm: Storm, seed: u64, pause: u64) -> u64 {
     while storm.now < STORM {
         let until = storm.now + storm.chance.below(pause);
         storm.run(until);
@@ -308,6 +321,13 @@ fn storm(seed: u64, faults: u64, pause: u64) -> u64 {
 fn nobody_holds_a_lease_beside_another_and_somebody_does_when_it_is_calm() {
     for seed in 0..1_000 {
         storm(seed, 100, 2_000);
+    }
+}
+
+#[test]
+fn whatever_a_stranger_writes_over_two_never_hold_a_lease() {
+    for seed in 0..1_000 {
+        blow(Storm { has_intruder: true, ..Storm::new(seed, 100) }, seed, 2_000);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Single steps of a lease.
 
 use super::*;
-use crate::memory::MemoryStore;
+use crate::bucket::Stored;
+use crate::memory::{MemoryStore, Password};
 
 const T: u64 = 6_000;
 const WISH: u64 = 1;
@@ -17,12 +18,17 @@ fn silent() -> BucketError {
     BucketError::NoAnswer("no answer".to_owned())
 }
 
+/// Tokens count, and nothing else does.
+fn read(stored: Stored) -> Entry {
+    Entry::read(&stored, "a", &Password(""))
+}
+
 /// Carries out the request that is due; the answer arrives after a time, if at all.
 fn step(lease: &mut Lease, store: &mut MemoryStore, now: u64, answered: bool) -> Request {
     let request = lease.next(now).expect("something is due");
     let answer = match &request {
         Request::Publish { expected, value } => Answer::Published(store.publish("a", *expected, value.clone(), now)),
-        Request::Last => Answer::Last(Ok(store.last("a", now))),
+        Request::Last => Answer::Last(Ok(store.last("a", now).map(read))),
         Request::Delete { sequence } => {
             store.delete(*sequence, now);
             Answer::Deleted(Ok(()))
@@ -236,4 +242,74 @@ fn only_the_last_entries_are_remembered_and_each_has_a_nonce_of_its_own() {
         assert!(nonces.insert(Token::unpack(&value).unwrap().nonce));
     }
     assert_eq!(one.sent.len(), MOST_SENT);
+}
+
+/// Asks until a time, every 10 ms at most.
+fn pass(
+    lease: &mut Lease,
+    store: &mut MemoryStore,
+    now: u64,
+    until: u64,
+    mut each: impl FnMut(&mut MemoryStore, u64, &Lease),
+) {
+    for now in (now..until).step_by(10) {
+        while lease.due().is_some_and(|due| due <= now) {
+            step(lease, store, now, true);
+        }
+        each(store, now, lease);
+    }
+}
+
+#[test]
+fn an_entry_that_counts_for_nobody_is_replaced_and_held_only_when_the_holder_before_it_counts_no_more() {
+    let (mut one, mut other, mut store) = (lease(ME), lease(OTHER), MemoryStore::new(T));
+    other.want(WISH, 0);
+    step(&mut other, &mut store, 0, true);
+    overwrite(&mut store, "of a stranger".into(), 100);
+    one.want(WISH, 200);
+    let mut first = None;
+    pass(&mut one, &mut store, 200, 3 * T, |store, now, one| {
+        if first.is_none() && one.held(now).is_some() {
+            first = Some(now);
+        }
+        // The stranger renews it until it is replaced.
+        if now % 2_000 == 0 && store.last("a", now).is_some_and(|last| Token::unpack(&last.value).is_none()) {
+            overwrite(store, "of a stranger".into(), now);
+        }
+        assert!(one.held(now).is_none() || other.held(now).is_none(), "{now}");
+    });
+    let first = first.unwrap();
+    assert!(first > 200 + T && first < 2 * T + 2_000, "{first}");
+}
+
+#[test]
+fn one_that_replaced_an_entry_and_gives_up_before_it_holds_the_lease_removes_nothing() {
+    let (mut one, mut store) = (lease(ME), MemoryStore::new(T));
+    overwrite(&mut store, "of a stranger".into(), 0);
+    one.want(WISH, 0);
+    let mut now = 0;
+    while one.begins(now).is_none() {
+        now = one.due().unwrap();
+        // The stranger renews it until it is replaced.
+        if now < T {
+            overwrite(&mut store, "of a stranger".into(), now);
+        }
+        step(&mut one, &mut store, now, true);
+    }
+    let held_from = one.begins(now).unwrap();
+    one.release(now);
+    assert!(one.is_idle() && one.held(now).is_none());
+    // Whoever wants it again finds it, and waits.
+    one.want(AGAIN, now + 1);
+    pass(&mut one, &mut store, now + 1, held_from, |_, now, one| assert_eq!(one.held(now), None));
+    let end = now + T + 2_000;
+    pass(&mut one, &mut store, held_from, end, |_, _, _| ());
+    assert!(one.held(end - 10).is_some());
+}
+
+#[test]
+fn an_entry_of_somebody_who_may_become_known_counts_longer_and_one_that_is_unclear_for_ever() {
+    let grace = |verdict| LeaseTimes::new(T).counts_for(verdict);
+    let all = [Verdict::Counts, Verdict::Unknown, Verdict::Nobodys, Verdict::Unsure].map(grace);
+    assert_eq!(all, [None, Some(10 * T), Some(T), None]);
 }

@@ -1,7 +1,7 @@
 //! Several processes over one store in memory, in time that does not pass by itself.
 
 use super::*;
-use crate::memory::{Faults, MemoryBucket};
+use crate::memory::{Faults, MemoryBucket, Password};
 
 const T: Duration = Duration::from_secs(6);
 
@@ -11,9 +11,13 @@ struct Process {
 }
 
 fn process(place: u8, bucket: &MemoryBucket) -> Process {
+    process_that_knows("ours", place, bucket)
+}
+
+fn process_that_knows(word: &'static str, place: u8, bucket: &MemoryBucket) -> Process {
     let leases = Leases::new(Who { node: [place; 8], boot: 1 }, T, u64::from(place));
     let (own, bucket) = (leases.clone(), bucket.clone());
-    let task = tokio::spawn(async move { own.run(&bucket).await });
+    let task = tokio::spawn(async move { own.run(&bucket, &Password(word)).await });
     Process { leases, task }
 }
 
@@ -148,4 +152,30 @@ async fn answers_that_overtake_each_other_are_no_backup() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(all.iter().all(|process| process.leases.health() != Health::New));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stranger_holds_is_taken_from_it_and_told_once() {
+    let bucket = MemoryBucket::new(T, 1);
+    let stranger = process_that_knows("theirs", 9, &bucket);
+    stranger.leases.want("a");
+    taken(&stranger.leases).await;
+    let one = process_that_knows("ours", 1, &bucket);
+    let began = Instant::now();
+    one.leases.want("a");
+    let (mut fence, mut told) = (None, 0);
+    while fence.is_none() {
+        for change in one.leases.changed().await {
+            match change {
+                Change::Stranger(stranger) => {
+                    assert_eq!(stranger, Stranger { node: Some([9; 8]), is_replaced: true });
+                    told += 1;
+                }
+                Change::Taken { fence: taken, .. } => fence = Some(taken),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((told, stranger.leases.held("a")), (1, None));
+    assert!((T..=2 * T + Duration::from_secs(3)).contains(&began.elapsed()), "{:?}", began.elapsed());
 }

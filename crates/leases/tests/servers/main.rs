@@ -5,6 +5,7 @@ mod server;
 use std::time::Duration;
 
 use peers::testing::nats_server_or_skip;
+use saltern_leases::memory::Password;
 use saltern_leases::{Bucket, BucketError, Change, Health, JetStreamBucket, Keep, KeepError, Leases, OpenError, Who};
 use server::Servers;
 use tokio::time::{Instant, timeout};
@@ -20,10 +21,14 @@ struct Process {
 }
 
 async fn process(place: u8, servers: &Servers, lease_time: Duration) -> Process {
+    process_that_knows("ours", place, servers, lease_time).await
+}
+
+async fn process_that_knows(word: &'static str, place: u8, servers: &Servers, lease_time: Duration) -> Process {
     let leases = Leases::new(Who { node: [place; 8], boot: 1 }, lease_time, u64::from(place));
     let bucket = JetStreamBucket::new(servers.client().await, "a_b", lease_time);
     let own = leases.clone();
-    let task = tokio::spawn(async move { own.run(&bucket).await });
+    let task = tokio::spawn(async move { own.run(&bucket, &Password(word)).await });
     Process { leases, task }
 }
 
@@ -97,6 +102,48 @@ async fn a_lease_is_taken_renewed_refused_given_back_and_taken_over() {
     two.task.abort();
     taken(&one.leases).await;
     assert_eq!(one.leases.health(), Health::Sound(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_stranger_holds_and_what_somebody_writes_over_is_taken_back_and_never_held_twice() {
+    let Some(program) = nats_server_or_skip() else { return };
+    let servers = Servers::start(&program, 1, true);
+    let time = Duration::from_secs(2);
+    let stranger = process_that_knows("theirs", 9, &servers, time).await;
+    stranger.leases.want("x");
+    taken(&stranger.leases).await;
+    let [one, two] = [process(1, &servers, time).await, process(2, &servers, time).await];
+    [&one, &two].iter().for_each(|process| process.leases.want("x"));
+    let held = || [&one, &two].map(|process| process.leases.held("x").is_some());
+    tokio::select! { _ = taken(&one.leases) => {}, _ = taken(&two.leases) => {} }
+    assert_eq!(stranger.leases.held("x"), None);
+    stranger.task.abort();
+    // The holder loses it to somebody who may write, and the other one must not hold it while the first one may.
+    let bucket = JetStreamBucket::new(servers.client().await, "a_b", time);
+    let token = saltern_leases::Token { who: Who { node: [9; 8], boot: 2 }, wish: 1, nonce: 1 };
+    let overwrites = async {
+        loop {
+            let last = bucket.last("x").await.unwrap().map_or(0, |last| last.sequence);
+            // The holder may renew in between.
+            if bucket.publish("x", last, token.pack()).await.is_ok() {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, overwrites).await.expect("anybody may write");
+    let again = async {
+        let mut was_lost = false;
+        loop {
+            let held = held();
+            assert_ne!(held, [true, true], "never two");
+            was_lost |= held == [false, false];
+            if was_lost && held != [false, false] {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, again).await.expect("a member holds it again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

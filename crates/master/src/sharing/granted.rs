@@ -8,18 +8,19 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leases::{Bucket as _, Change, Health, JetStreamBucket, Leases, OpenError, Who};
+use leases::{Bucket as _, Change, Health, JetStreamBucket, Leases, OpenError, Stranger, Who};
 use peers::members::LeaseSource;
 use rt::Rt;
-use share::Node;
 use share::member::Role;
 use share::votes::{Ballot, Mode, SetAction, SetLeases, Voters};
+use share::{Node, State};
 use store::disk::{self, Writing};
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use super::lease_proof::LeaseProof;
 use super::worker::{Work, Worker};
 use crate::set_clock::STARTED;
 
@@ -71,7 +72,7 @@ pub struct Granted {
     /// When the steady clock of this master began.
     started: Instant,
     wanted: BTreeSet<Box<str>>,
-    /// This member has the right to hold leases.
+    /// This member has the right to hold leases: the servers do not know.
     may: bool,
 }
 
@@ -98,7 +99,7 @@ impl Granted {
         self.leases.release(lease);
     }
 
-    fn set_right(&mut self, may: bool) {
+    pub(super) fn set_right(&mut self, may: bool) {
         if may != self.may {
             self.may = may;
             self.wanted.iter().for_each(|lease| if may { self.leases.want(lease) } else { self.leases.release(lease) });
@@ -142,11 +143,8 @@ impl DutyLeases {
         DutyLeases { votes, granted: granted.map(Granted::afresh) }
     }
 
-    /// See [`SetLeases::set_eligible`]. `may` says whether this member has the right to hold what servers grant: they do not know.
-    pub fn set_eligible(&mut self, eligible: Voters, may: bool, now: u64) -> Vec<SetAction> {
-        if let Some(granted) = &mut self.granted {
-            granted.set_right(may);
-        }
+    /// See [`SetLeases::set_eligible`].
+    pub fn set_eligible(&mut self, eligible: Voters, now: u64) -> Vec<SetAction> {
         self.votes.set_eligible(eligible, now)
     }
 
@@ -274,16 +272,29 @@ pub struct Taking {
 
 impl Taking {
     /// Takes leases and tells the worker what is held, until the master stops or the servers have no JetStream.
-    pub async fn run(self) {
+    /// `proof` makes what proves that this member wrote a value.
+    pub async fn run(self, proof: impl Future<Output = Result<LeaseProof, String>> + Send) {
+        let made = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return,
+            made = proof => made,
+        };
+        let proof = match made {
+            Ok(proof) => proof,
+            Err(reason) => {
+                error!("this master takes no leases from JetStream: {reason}");
+                return self.leases.cannot_open(&OpenError::Settings(reason));
+            }
+        };
         tokio::select! {
             biased;
             () = self.stop_all() => {}
-            () = self.take() => {}
+            () = self.take(&proof) => {}
             () = self.tell() => {}
         }
     }
 
-    async fn take(&self) {
+    async fn take(&self, proof: &LeaseProof) {
         if self.grants == Grants::IfThere && !self.found.is_noted() {
             let mut absences = Absences::default();
             loop {
@@ -303,7 +314,7 @@ impl Taking {
                 sleep(AGAIN).await;
             }
         }
-        self.leases.run(&self.bucket).await;
+        self.leases.run(&self.bucket, proof).await;
     }
 
     fn note(&self) {
@@ -352,9 +363,34 @@ impl Worker {
                     }
                     report(&health);
                 }
+                Change::Stranger(stranger) => self.report_stranger(stranger),
             }
         }
         self.follow_leases(actions);
+    }
+
+    /// Says who writes into the lease bucket what does not count.
+    fn report_stranger(&self, stranger: Stranger) {
+        let node = stranger.node.map(Node);
+        let called = node.map(|node| match self.members.name(node) {
+            Some(name) => format!("the node {node:?} ({name})"),
+            None => format!("the node {node:?}"),
+        });
+        let called = called.unwrap_or_else(|| "somebody".to_owned());
+        let is_member = node.is_some_and(|node| matches!(self.members.key_of(node), Some((State::Accepted, _))));
+        match (stranger.is_replaced, is_member) {
+            (true, true) => warn!(
+                "a lease of {called} in JetStream has no proof that this member took it, so it is taken from it: the member runs an \
+                 earlier version, or somebody writes there in its name, whose NATS login must be revoked"
+            ),
+            (true, false) => warn!(
+                "{called} takes leases of this set in JetStream and is no member, so they are taken from it: revoke its NATS login"
+            ),
+            (false, _) => warn!(
+                "{called} holds a lease in JetStream, and this master cannot tell whether it is a member: revoke its NATS login if it is \
+                 none. If it is one, the cluster_secret or the keys of this master differ from those of the set"
+            ),
+        }
     }
 
     /// Tells the others how this member takes leases.

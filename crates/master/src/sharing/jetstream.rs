@@ -17,6 +17,7 @@ use tracing::warn;
 
 use super::granted::{Found, Grants, Taking};
 use super::kept::{KeepProof, Keeping, Unkept};
+use super::lease_proof::LeaseProof;
 use super::settings::Settings;
 use super::worker::{Work, Worker};
 use crate::Error;
@@ -79,6 +80,13 @@ impl JetStream {
         rt: &Rt,
         stop: &CancellationToken,
     ) -> Option<JoinHandle<()>> {
+        let (members, set, sealed) = (owner.members.clone(), self.set.clone(), self.seal.clone());
+        let blocking = rt.clone();
+        let proof = async move {
+            let (proof, key) = sealed.ok_or("nothing proves that this master belongs to the set")?;
+            let made = blocking.blocking(move || LeaseProof::new(&proof, &set, key, members)).await;
+            made.map_err(|failure| failure.to_string()).flatten()
+        };
         if let Some((proof, key)) = self.seal {
             let (keep, set) = (Keep::new(self.client.clone(), &self.set), self.set.clone());
             let keeping = Keeping { keep, proof, set, key, unkept: self.unkept, worker: worker.clone() };
@@ -87,6 +95,6 @@ impl JetStream {
         let leases = owner.once.leases.granted.as_ref()?.leases.clone();
         let bucket = JetStreamBucket::new(self.client, &self.set, owner.settings.cluster_lease_time());
         let (grants, worker, stop) = (owner.settings.grants, worker.clone(), stop.clone());
-        Some(rt.spawn(Taking { leases, bucket, grants, found: self.found, worker, stop }.run()))
+        Some(rt.spawn(Taking { leases, bucket, grants, found: self.found, worker, stop }.run(proof)))
     }
 }

@@ -70,7 +70,7 @@ pub struct Unkept {
 
 impl Unkept {
     /// Has everything compared again.
-    fn compare_again(&self) {
+    pub(super) fn compare_again(&self) {
         self.again.store(true, Ordering::Relaxed);
         self.changed.notify_one();
     }
@@ -123,6 +123,13 @@ pub struct Found {
     kept: Option<KeptRecord>,
 }
 
+impl Found {
+    /// Returns whether a value is there that is damaged or was not made by a master of this set.
+    fn is_unreadable(&self) -> bool {
+        self.sequence > 0 && self.kept.is_none()
+    }
+}
+
 /// What takes the place of a value.
 pub enum Replacement {
     /// Another one, packed.
@@ -137,6 +144,8 @@ pub enum KeptWork {
     Take(Class, Vec<KeptRecord>, oneshot::Sender<()>),
     /// All that is kept counts as these hashes, and who had it kept. The rest is still to be kept, and noted before it answers.
     Compare(HashMap<u128, Node>, oneshot::Sender<()>),
+    /// So many values about a class are damaged, or were not made by a master of this set.
+    Skipped(Class, usize),
     /// What takes the place of what is there? It answers with what does not stay as it is.
     Settle(Vec<Found>, oneshot::Sender<Vec<(Found, Replacement)>>),
 }
@@ -256,9 +265,7 @@ impl Keeper {
             }
         }
         if skipped > 0 {
-            warn!(
-                "{skipped} values about {class} that JetStream keeps are damaged or were not made by a master of this set"
-            );
+            self.ask(KeptWork::Skipped(class, skipped)).await?;
         }
         self.give(class, batch).await
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use crypto::MEMBER_KEY_LEN;
-use peers::members::{LeaseSource, Members, Newcomer, SelfReport, Standing};
+use crypto::{MEMBER_KEY_LEN, MemberPublicKey};
+use peers::members::{LeaseSource, Members, Newcomer, Refused, SelfReport, Standing};
 use share::member::{Member, Right, Rights};
 use share::message::Put;
 use share::{Class, Classes, Content, Entry, Key, Message, Model, Node, Record, Records, Stamp, State, distinct_slots};
@@ -66,6 +66,21 @@ impl MemberBook {
     /// Returns the members and those who were removed.
     pub fn all(&self) -> BTreeMap<Node, (Member, State)> {
         self.known().members.clone()
+    }
+
+    /// Returns whether any other member is known than the one with this node.
+    pub fn knows_others(&self, own: Node) -> bool {
+        self.known().members.iter().any(|(node, (_, state))| *node != own && *state == State::Accepted)
+    }
+
+    /// Returns what is decided about a node, and its key.
+    pub fn key_of(&self, node: Node) -> Option<(State, Option<MemberPublicKey>)> {
+        self.known().members.get(&node).map(|(member, state)| (*state, member.public_key()))
+    }
+
+    #[cfg(test)]
+    pub fn know(&self, members: impl Iterator<Item = (Member, State)>) {
+        self.known().members = members.map(|(member, state)| (member.node(), (member, state))).collect();
     }
 
     /// Returns the name of a member.
@@ -353,6 +368,13 @@ impl Members for MemberBook {
         }
     }
 
+    fn refused(&self, refused: Refused) {
+        // Both try again.
+        if self.worker.try_send(Work::Refused(refused)).is_err() {
+            tracing::debug!("that a master is refused is not noted: there is too much to do");
+        }
+    }
+
     fn self_report(&self, _peer: Node) -> SelfReport {
         SelfReport { classes: self.classes, leases: self.leases().own(), ..SelfReport::default() }
     }
@@ -371,7 +393,7 @@ mod tests {
     fn book(members: impl IntoIterator<Item = (Member, State)>) -> MemberBook {
         let (worker, _work) = tokio::sync::mpsc::channel(1);
         let book = MemberBook::new(worker, Classes::ALL, None);
-        book.known().members = members.into_iter().map(|(member, state)| (member.node(), (member, state))).collect();
+        book.know(members.into_iter());
         book
     }
 

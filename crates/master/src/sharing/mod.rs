@@ -7,13 +7,15 @@
 //! `drift` compares what is not shared, such as files and access control;
 //! `once` decides which member runs what the set does once, by votes of the list in the file `voters` or as JetStream grants it
 //! (`granted`, started by `jetstream`), and `kept` has JetStream keep what was decided for a master that meets nobody; `named` does so for programs,
-//! and `held` stops runs whose lease is lost; `lease_sources` knows how each member takes leases; `restart` begins again after a bug; `room` waits for
+//! and `held` stops runs whose lease is lost; `lease_sources` knows how each member takes leases; `lease_proof` tells the values of members in the lease bucket from those of
+//! others, and `belonging` knows whether others take this master for a member; `restart` begins again after a bug; `room` waits for
 //! room on the disk before the start;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs`, `data` and `tokens` make records of it and write
 //! those of others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
 mod actions;
 mod announced;
+mod belonging;
 mod carrier;
 mod catch_up;
 mod commands;
@@ -29,6 +31,7 @@ mod jetstream;
 mod jobs;
 mod kept;
 mod keys;
+mod lease_proof;
 mod lease_sources;
 mod log;
 mod lost;

@@ -204,9 +204,19 @@ impl Worker {
         let accepted = members.filter(|(_, (_, state))| *state == State::Accepted);
         let voters = Voters::among(accepted.map(|(node, (member, _))| (node, member)));
         if voters != *self.once.leases.votes().eligible() {
-            let may = self.settings.role == Role::Master && voters.contains(self.model.node());
-            let actions = self.once.leases.set_eligible(voters, may, self.now().steady);
+            let actions = self.once.leases.set_eligible(voters, self.now().steady);
             self.follow_leases(actions);
+        }
+        self.renew_right();
+    }
+
+    /// Takes over whether this member may hold what servers grant.
+    pub(super) fn renew_right(&mut self) {
+        let own = self.model.node();
+        let votes = self.settings.role == Role::Master && self.once.leases.votes().eligible().contains(own);
+        let may = votes && self.belonging.may_take(self.members.knows_others(own));
+        if let Some(granted) = &mut self.once.leases.granted {
+            granted.set_right(may);
         }
     }
 
@@ -246,6 +256,7 @@ impl Worker {
     /// Does what is due.
     pub(super) fn leases_due(&mut self) {
         let now = self.now().steady;
+        self.belonging_due(now);
         if self.once.leases.votes().next_tick() <= now {
             let actions = self.once.leases.votes_mut().tick(now);
             self.follow_leases(actions);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use event::Filter;
 use futures_util::FutureExt as _;
 use keys::{ChangedKeys, KeyStore, SignInChanges};
-use peers::members::Newcomer;
+use peers::members::{Newcomer, Refused};
 use peers::target::Target;
 use share::duties::Occasion;
 use share::member::{Member, Rights, Role};
@@ -26,6 +26,7 @@ use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
+use super::belonging::Belonging;
 use super::carrier::{Reports, SetCarrier};
 use super::drift::DriftInbox;
 use super::events::EventInbox;
@@ -64,6 +65,8 @@ pub enum Work {
     Newcomer(Member),
     /// A master that could not prove that it belongs to the set waits to be accepted.
     Waits(Newcomer),
+    /// This master and another one do not link, because one of them refuses the other.
+    Refused(Refused),
     /// A member that was linked sent what it knows of the members.
     Learned(Node, Vec<Bytes>),
     /// Key files have changed.
@@ -135,6 +138,8 @@ pub struct Worker {
     /// Where what is about drift goes.
     pub(super) drift: DriftInbox,
     pub(super) once: Once,
+    /// Whether others take this master for a member.
+    pub(super) belonging: Belonging,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
     /// Minions that connected to other members and have not been checked for missed jobs yet. True for those that have just done so.
@@ -199,6 +204,7 @@ impl Worker {
             events,
             drift,
             once,
+            belonging: Belonging::new(clock.moment().steady),
             beat_at: 0,
             came: BTreeMap::new(),
             notes: Arc::default(),
@@ -284,6 +290,7 @@ impl Worker {
             .chain(self.failed.values().copied())
             .chain(self.not_stored.values().map(|(at, _)| *at));
         let due = due.chain([self.once.next()]).chain(self.lost.report_at).chain([self.beat_at]);
+        let due = due.chain(self.belonging.next());
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(STARTED);
         self.clock.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
     }
@@ -343,6 +350,7 @@ impl Worker {
                 let data = map! { "name" => name.as_str(), "node" => node, "fingerprint" => newcomer.fingerprint() };
                 self.shared.fire(format!("saltern/member/{name}/waiting"), data);
             }
+            Work::Refused(refused) => self.refused(&refused),
             Work::Learned(from, packed) => {
                 let (decisions, damaged) = members::unpack(&packed);
                 if damaged > 0 {
@@ -383,6 +391,7 @@ impl Worker {
         };
         self.presence_link(node, up);
         self.lease_link(node, up);
+        self.note_belonging(node, up, reason);
         self.drift.link(node, up);
         let called = self.members.called(node);
         let name = self.members.name(node).unwrap_or_else(|| called.clone());

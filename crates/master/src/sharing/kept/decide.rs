@@ -1,13 +1,13 @@
 //! What the worker decides about what is kept: what is to be kept, what counts of what is there, and what takes its place.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use share::member::{Member, Right, Rights};
 use share::{
     Change, Class, Content, Digest, Index as _, ItemHash, KeptRecord, KeptVerdict, Key, Node, Record, Records as _,
     State,
 };
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::super::worker::Worker;
 use super::seal::packed;
@@ -75,6 +75,9 @@ impl Worker {
                 self.compare_kept(&kept);
                 let _ = done.send(());
             }
+            KeptWork::Skipped(class, count) => {
+                warn!("{}", skipped(class, count, self.members.knows_others(self.model.node())));
+            }
             KeptWork::Settle(found, answer) => {
                 let _ = answer.send(self.settle_kept(found));
             }
@@ -101,9 +104,17 @@ impl Worker {
             let there = all.iter().filter(|found| found.noted.class == class).filter_map(|found| found.kept.clone());
             self.take_kept(class, there.collect());
         }
-        let now = self.now();
+        // All is compared again when this master belongs to the set.
+        if !self.belonging.may_keep() {
+            return Vec::new();
+        }
+        let (now, knows_others) = (self.now(), self.members.knows_others(self.model.node()));
         let mut replaced = Vec::new();
         for found in all {
+            if found.is_unreadable() && !knows_others {
+                // It may be this master whose secret or keys differ.
+                continue;
+            }
             let Noted { class, key, forgotten } = &found.noted;
             match self.model.kept_verdict(*class, key, found.kept.as_ref(), *forgotten, now) {
                 KeptVerdict::Leave => {}
@@ -130,6 +141,18 @@ impl Worker {
                 unkept.note(class, &expired.record.key);
             }
         }
+        let (news, left_out) = match class {
+            Class::Members => {
+                let (own, mut are_there) = (self.model.node(), self.fleet.linked());
+                // A master that is set up anew, with the name that it had, gets the members as they were.
+                are_there.extend(self.members.knows_others(own).then_some(own));
+                without_namesakes(news, &self.members.all(), &are_there)
+            }
+            _ => (news, Vec::new()),
+        };
+        if !left_out.is_empty() {
+            debug!("JetStream keeps members whose names others have, and they are not taken: {}", left_out.join(", "));
+        }
         if news.is_empty() {
             return;
         }
@@ -141,6 +164,48 @@ impl Worker {
     }
 }
 
+/// Returns what is said of values that cannot be read. A master that knows no other member may be the one that is wrong.
+fn skipped(class: Class, count: usize, knows_others: bool) -> String {
+    let values = match count {
+        1 => format!("1 value about {class} that JetStream keeps is damaged or was"),
+        _ => format!("{count} values about {class} that JetStream keeps are damaged or were"),
+    };
+    let more = match knows_others {
+        true => "",
+        false => {
+            ". No member has let this master in yet: its own cluster_secret or keys may differ from those of the set"
+        }
+    };
+    format!("{values} not made by a master of this set{more}")
+}
+
+/// Leaves out members that are not known here and have the name of one of these, which are there: a master that was refused for its
+/// name may have been kept. Returns the others, and the names of those that were left out.
+fn without_namesakes(
+    news: Vec<KeptRecord>,
+    known: &MembersByNode,
+    are_there: &[Node],
+) -> (Vec<KeptRecord>, Vec<String>) {
+    let named = |kept: &KeptRecord| match &kept.record.content {
+        Content::Decided(Class::Members, entry) => {
+            let visible = entry.visible().filter(|visible| visible.state == State::Accepted)?;
+            let member = Member::unpack(&visible.content).ok()?;
+            (!known.contains_key(&member.node())).then_some(member.name)
+        }
+        _ => None,
+    };
+    let accepted = are_there.iter().filter_map(|node| known.get(node)).filter(|(_, state)| *state == State::Accepted);
+    let taken: BTreeSet<&str> = accepted.map(|(member, _)| member.name.as_str()).collect();
+    let (mut left, mut left_out) = (Vec::new(), Vec::new());
+    for kept in news {
+        match named(&kept).filter(|name| taken.contains(name.as_str())) {
+            Some(name) => left_out.push(name),
+            None => left.push(kept),
+        }
+    }
+    (left, left_out)
+}
+
 /// Returns whether a member has lost a right that what it had kept needs.
 fn has_lost_rights((member, state): &(Member, State), before: &(Member, State)) -> bool {
     let rights = |member: &Member, state: State| if state == State::Accepted { member.rights() } else { Rights::NONE };
@@ -150,10 +215,53 @@ fn has_lost_rights((member, state): &(Member, State), before: &(Member, State)) 
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use crypto::MemberKey;
     use share::member::Role;
+    use share::{By, Entry, SignedDecision, Stamp, Wish};
 
     use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_counted_and_a_newcomer_may_be_the_wrong_one() {
+        let one = skipped(Class::Members, 1, true);
+        assert!(one.starts_with("1 value about members that JetStream keeps is damaged or was not"), "{one}");
+        let two = skipped(Class::Keys, 2, false);
+        assert!(two.starts_with("2 values about keys that JetStream keeps are damaged or were not"), "{two}");
+        assert!(two.contains("its own cluster_secret") && !one.contains("cluster_secret"), "{two}");
+    }
+
+    fn named(number: u8, name: &str) -> Member {
+        let key = MemberKey::from_random([number; 32]).unwrap().public();
+        let (name, addresses) = (name.to_owned(), Vec::new());
+        Member { name, key, addresses, role: Role::Master, may: Rights::ALL, slot: 1 }
+    }
+
+    fn kept(member: &Member, state: State) -> KeptRecord {
+        let signer = MemberKey::from_random([9; 32]).unwrap();
+        let (key, node) = (Key::of_node(member.node()), Node::of_key(&signer.public()));
+        let wish = Wish { class: Class::Members, key: key.clone(), state, content: member.pack(), by: By::Auto };
+        let stamp = Stamp { time: 1 << 40, node };
+        let decision = SignedDecision::sign(Entry::default().decide(wish, stamp).unwrap(), &signer).unwrap();
+        let record = Record::new(key, stamp, Content::Decided(Class::Members, Entry::new(vec![decision])));
+        KeptRecord { record, writer: node, signed: Bytes::new(), signature: [0; 64], age: 0, at: 0 }
+    }
+
+    #[test]
+    fn no_member_is_taken_that_has_the_name_of_another_one_that_is_there() {
+        let (one, ghost, two) = (named(1, "salt1"), named(2, "salt1"), named(3, "salt2"));
+        let left = |news: &[(&Member, State)], known: &[&Member], are_there: &[&Member]| {
+            let news = news.iter().map(|(member, state)| kept(member, *state)).collect();
+            let known = known.iter().map(|one| (one.node(), ((*one).clone(), State::Accepted))).collect();
+            let are_there: Vec<Node> = are_there.iter().map(|one| one.node()).collect();
+            let (left, left_out) = without_namesakes(news, &known, &are_there);
+            (left.into_iter().filter_map(|kept| kept.record.key.node()).collect::<Vec<_>>(), left_out)
+        };
+        let ghosts = [(&ghost, State::Accepted), (&two, State::Accepted)];
+        assert_eq!(left(&ghosts, &[&one], &[&one]), (vec![two.node()], vec!["salt1".to_owned()]));
+        assert_eq!(left(&ghosts, &[&one], &[]).0.len(), 2, "the one with its name may be gone");
+        assert_eq!(left(&ghosts, &[&one, &ghost], &[&one]).0.len(), 2, "it is known");
+    }
 
     #[test]
     fn who_is_demoted_or_removed_has_lost_rights() {

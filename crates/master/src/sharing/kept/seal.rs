@@ -18,6 +18,7 @@ const CODE: usize = 32;
 const HEAD: usize = CODE + size_of::<Node>() + MEMBER_SIGNATURE_LEN;
 
 /// What proves that a master belongs to the set, as the codes of values are made from it.
+#[derive(Clone)]
 pub struct KeepProof(Vec<u8>);
 
 impl KeepProof {
@@ -33,6 +34,12 @@ impl KeepProof {
             (None, None, None) => None,
         }
     }
+
+    /// Returns what the codes of values are made with, for a set whose name is written as in subjects. Takes a tenth of a second, on
+    /// purpose: whoever can read the values can guess secrets.
+    pub fn code(&self, context: &[u8], set: &str) -> Result<[u8; CODE], String> {
+        stretched(&self.0, &[context, set.as_bytes()].concat()).map_err(|error| error.to_string())
+    }
 }
 
 /// Makes values of records and reads them: a code, the node and the signature of the member that has it kept, and the record.
@@ -44,10 +51,9 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Creates the seal of a set, whose name is written as in subjects. Takes a tenth of a second, on purpose: whoever can read the stream
-    /// can guess secrets.
+    /// Creates the seal of a set, whose name is written as in subjects. Takes a tenth of a second: see [`KeepProof::code`].
     pub fn new(proof: &KeepProof, set: &str, key: MemberKey) -> Result<Seal, String> {
-        let code = stretched(&proof.0, &[CONTEXT, set.as_bytes()].concat()).map_err(|error| error.to_string())?;
+        let code = proof.code(CONTEXT, set)?;
         let node = Node::of_key(&key.public());
         Ok(Seal { code, set: set.to_owned(), key, node })
     }
