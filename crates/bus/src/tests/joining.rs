@@ -9,7 +9,7 @@ use peers::members::Standing;
 use peers::status::LinkState;
 use share::{Carrier, Incoming, Lane, SendResult, To};
 
-use super::net::{Known, Net, acquainted, key, node, options, secret};
+use super::net::{Known, Member, Net, acquainted, key, node, options, secret};
 use crate::options::Options;
 
 fn alone() -> Arc<Known> {
@@ -39,6 +39,12 @@ async fn a_wrong_secret_is_refused_in_words_on_both() {
     assert_eq!(one.next().await, None);
     assert_eq!((one.reason().as_str(), two.reason().as_str()), ("refused there: wrong secret", "wrong secret"));
     assert_eq!(one.bus.send(To::All, Lane::Talk, Bytes::from_static(b"x")), SendResult::Away);
+    let told = |member: &Member| {
+        let refused = member.known.refused.lock().unwrap();
+        refused.first().map(|refused| (refused.node, refused.there, refused.waits, refused.for_ever))
+    };
+    assert_eq!(told(&one), Some((node(2), true, false, false)), "the master hears of it");
+    assert_eq!(told(&two), Some((node(1), false, false, false)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crypto::{MEMBER_KEY_LEN, MemberKey};
 use peers::credentials::{Credentials, Secret};
-use peers::members::{Members, Newcomer, Standing};
+use peers::members::{Members, Newcomer, Refused, Standing};
 use rt::Rt;
 use share::member::Role;
 use share::{Incoming, Lane, Node};
@@ -25,6 +25,8 @@ use crate::wire::{Event, Place, Sending, Wire};
 pub struct Known {
     members: Mutex<BTreeMap<Node, (String, Standing)>>,
     pub waited: Mutex<Vec<String>>,
+    /// Who does not link because one of the two refuses the other.
+    pub refused: Mutex<Vec<Refused>>,
     /// The times that were told.
     pub times: Mutex<Vec<u64>>,
     /// Members whose key is another one than a greeting has, although the node is the same.
@@ -68,6 +70,10 @@ impl Members for Known {
 
     fn waits(&self, newcomer: &Newcomer) {
         self.waited.lock().unwrap().push(newcomer.name.clone());
+    }
+
+    fn refused(&self, refused: Refused) {
+        self.refused.lock().unwrap().push(refused);
     }
 
     fn present(&self, wall: u64) -> u64 {
