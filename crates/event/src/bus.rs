@@ -88,18 +88,23 @@ impl Bus {
     }
 
     /// Fires an event that was born elsewhere, like [`Bus::fire`].
-    pub fn fire_from(&self, source: Source, tag: impl Into<String>, mut data: Map) -> Result<(), EventError> {
+    pub fn fire_from(&self, source: Source, tag: impl Into<String>, data: Map) -> Result<(), EventError> {
+        self.publish(&self.stamped(source, tag, data)?);
+        Ok(())
+    }
+
+    /// Returns what [`Bus::fire_from`] fires, for [`Bus::publish`].
+    pub fn stamped(&self, source: Source, tag: impl Into<String>, mut data: Map) -> Result<Event, EventError> {
         // Removed first: inserting an existing key would leave it in its old place.
         data.remove(STAMP);
         data.insert(STAMP, stamp(self.0.rt.now()));
         let event = Event::from_source(source, tag, data, self.0.max_size)?;
         // The data may be secret.
         tracing::debug!(target: "salt.utils.event", "Sending event: tag = {}", event.tag());
-        self.publish(&event);
-        Ok(())
+        Ok(event)
     }
 
-    /// Fires an event as it is: one that came from elsewhere and has its stamp already.
+    /// Fires an event as it is: one that has its stamp already.
     pub fn publish(&self, event: &Event) {
         self.accept_waiting();
         for reader in self.readers().iter().filter(|reader| reader.filter.wants(event.tag())) {

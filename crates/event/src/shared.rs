@@ -30,6 +30,8 @@ pub enum Source {
     Host,
     /// At the minion with this id, or below the syndic with this id.
     Minion(Arc<str>),
+    /// In a program beside the minion with this id, such as `salt-call`, which does not send it to all masters of the minion.
+    ProgramOfMinion(Arc<str>),
     /// At another master of the set, which this master shares with.
     OtherMaster,
 }

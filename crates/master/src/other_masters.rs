@@ -19,6 +19,9 @@ pub trait OtherMasters: Send + Sync {
     /// Returns whether a minion is connected to one of them and not to this master.
     fn is_elsewhere(&self, id: &str) -> bool;
 
+    /// Returns whether an event that a program on a minion sent here is to be fired: no member has sent it yet.
+    fn is_first_copy(&self, minion: &str, event: &event::Event) -> bool;
+
     /// Returns whether this is the name of a member.
     fn is_member(&self, name: &str) -> bool;
 

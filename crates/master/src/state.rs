@@ -90,6 +90,18 @@ impl Shared {
         }
     }
 
+    /// Fires an event that a program on a minion sent, unless another master of the set has sent it already.
+    pub fn fire_of_program(&self, minion: &MinionId, tag: &str, data: Map) {
+        let source = Source::ProgramOfMinion(minion.as_str().into());
+        match self.bus.stamped(source, tag, data) {
+            Ok(event) if self.others.get().is_none_or(|others| others.is_first_copy(minion.as_str(), &event)) => {
+                self.bus.publish(&event);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!("failed to fire the event {tag:?}: {error}"),
+        }
+    }
+
     /// Returns the accepted minions that are connected to this master or another one of its set, sorted by id.
     pub fn connected_anywhere(&self) -> Vec<MinionId> {
         let own = self.connected();

@@ -61,10 +61,11 @@ pub fn refusal(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// Returns which linked members get an event that was born on this one, or that a minion sent it. `connected` are the members that
-/// the minion is connected to.
+/// Returns which linked members get an event that was born on this one, or that the daemon of a minion sent it. `connected` are the
+/// members that the minion is connected to.
 ///
-/// A minion sends each master that it is connected to a copy. One of these masters sends the event to the others.
+/// A minion sends each master that it is connected to a copy. One of these masters sends the event to the others. What a program on a
+/// minion sends counts as born here: others may have a copy, too, which [`EventCopies`](crate::event_copies::EventCopies) tells.
 pub fn receivers(me: Node, tag: &str, minion: Option<(&str, &[Node])>, linked: &[Node]) -> Vec<Node> {
     let Some((minion, connected)) = minion else { return linked.to_vec() };
     if connected.contains(&me) && owner(minion, tag, connected.iter().copied()) != Some(me) {
@@ -300,7 +301,7 @@ mod tests {
             let connected: Vec<Node> = members.iter().copied().filter(|_| random.random()).collect();
             let tag = format!("a/{}", random.random_range(0..10));
             let minion = random.random::<bool>().then_some(("web1", connected.as_slice()));
-            // A minion sends its event to all masters that it is connected to, or to one as a program does.
+            // A minion sends its event to all masters that it is connected to; during a change of masters, to another one.
             let born = match minion {
                 Some(_) if !connected.is_empty() => connected.clone(),
                 _ => members.choose(&mut random).copied().into_iter().collect(),

@@ -12,6 +12,7 @@ mod digest;
 pub mod drift;
 pub mod duties;
 mod entry;
+pub mod event_copies;
 pub mod events;
 pub mod fields;
 mod files;

@@ -85,7 +85,7 @@ struct Heard<'a> {
 impl<'a> Heard<'a> {
     fn of(event: &'a Event) -> Option<Self> {
         // Minions fire events with any tag. What they return is announced by the master.
-        if matches!(event.source(), Source::Minion(_)) {
+        if matches!(event.source(), Source::Minion(_) | Source::ProgramOfMinion(_)) {
             return None;
         }
         let mut parts = event.tag().split('/');

@@ -3,6 +3,7 @@
 mod tags;
 
 use event::Source;
+use share::event_copies::is_of_program;
 use tracing::{error, info, warn};
 use value::escape::brief;
 use value::{Map, Value};
@@ -39,7 +40,10 @@ fn single(shared: &Shared, id: &MinionId, load: Map) {
     }
     if may_fire(&Sender::Minion(id), &tag, &load) {
         note_start(shared, id, &tag);
-        shared.fire_from(Source::Minion(id.as_str().into()), tag, load);
+        match is_of_program(&load) {
+            true => shared.fire_of_program(id, &tag, load),
+            false => shared.fire_from(Source::Minion(id.as_str().into()), tag, load),
+        }
     }
 }
 

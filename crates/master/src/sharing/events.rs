@@ -3,15 +3,17 @@
 //! What travels is decided in `share::events`. An event is sent once and not kept: a member that is not linked misses it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Bytes;
 use event::{Event, Filter, STAMP, Source, Subscription, stamp};
+use share::event_copies::{CameFrom, content, is_of_program};
 use share::events::{EventQueue, EventRate, receivers, refusal, size_of, stays_here};
 use share::member::Right;
 use share::message::{self, MAX_MESSAGE};
-use share::{Carrier as _, Lane, Message, Node, SendResult, Stamp, To};
+use share::{Carrier as _, Digest, Lane, Message, Node, SendResult, Stamp, To};
 use targeting::Glob;
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::time::Instant;
@@ -204,10 +206,11 @@ impl Courier {
     /// Queues an event for those members that are to get it.
     fn route(&mut self, event: &Event, linked: &[Node]) {
         let tag = event.tag();
-        let minion = match event.source() {
+        let (minion, sends_to_all) = match event.source() {
             Source::OtherMaster => return,
-            Source::Minion(id) => Some(id.as_ref()),
-            Source::Host => None,
+            Source::Minion(id) => (Some(id.as_ref()), true),
+            Source::ProgramOfMinion(id) => (Some(id.as_ref()), false),
+            Source::Host => (None, false),
         };
         if linked.is_empty() || stays_here(tag) || !self.patterns.want(tag) {
             return;
@@ -215,15 +218,12 @@ impl Courier {
         let now = self.now();
         let wall = self.shared.stores.rt.now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let stamp = Stamp { time: (wall.as_millis() as u64) << 16, node: self.links.node };
-        let told = message::Event {
-            tag: tag.to_owned(),
-            data: event.bytes().slice(tag.len() + SEPARATOR.len()..),
-            minion: minion.map(str::to_owned),
-            stamp,
-        };
+        let told =
+            message::Event { tag: tag.to_owned(), data: packed_data(event), minion: minion.map(str::to_owned), stamp };
         if let Some(reason) = refusal(&told) {
             return self.warn(&format!("an event is not sent to other masters: {reason}"));
         }
+        let minion = minion.filter(|_| sends_to_all);
         let connected = minion.map(|id| self.links.fleet.members_of(id)).unwrap_or_default();
         let minion = minion.map(|id| (id, connected.as_slice()));
         for node in receivers(self.links.node, tag, minion, linked) {
@@ -277,7 +277,7 @@ impl Courier {
         for event in events {
             let rate = self.rates.entry(from).or_insert_with(|| EventRate::of_sender(now));
             let reason = match rate.take(&event, now) {
-                true => self.fire_one(&name, event).err(),
+                true => self.fire_one(from, &name, event).err(),
                 false => Some("it sends too many"),
             };
             if let Some(reason) = reason {
@@ -290,15 +290,20 @@ impl Courier {
         }
     }
 
-    fn fire_one(&self, name: &str, event: message::Event) -> Result<(), &'static str> {
+    fn fire_one(&self, from: Node, name: &str, event: message::Event) -> Result<(), &'static str> {
         if let Some(reason) = refusal(&event) {
             return Err(reason);
         }
         if event.minion.as_ref().is_some_and(|id| MinionId::new(id.as_str()).is_err()) {
             return Err("it names an id that no minion can have");
         }
-        let unpacked = unpack_within(&event.data, Decode::Utf8, most_values(event.data.len()));
-        let data = unpacked.ok().and_then(value::Value::into_map).ok_or("its data cannot be read")?;
+        let data = unpacked(&event.data).ok_or("its data cannot be read")?;
+        if let Some(minion) = event.minion.as_ref().filter(|_| is_of_program(&data)) {
+            let content = content(&event.tag, &data);
+            if !is_first(&self.links, minion, content, CameFrom::Member(from)) {
+                return Ok(());
+            }
+        }
         let data = marked(data, name, || stamp(self.shared.stores.rt.now()));
         let bus = &self.shared.bus;
         let event = Event::from_source(Source::OtherMaster, event.tag, data, bus.max_size())
@@ -306,6 +311,30 @@ impl Courier {
         bus.publish(&event);
         Ok(())
     }
+}
+
+/// Returns whether no other member has sent this event of a program on a minion.
+pub(super) fn is_first_copy(links: &SetLinks, minion: &str, event: &Event) -> bool {
+    // These are not sent to others, so each is the only copy.
+    if stays_here(event.tag()) {
+        return true;
+    }
+    // Read as others read it, so that they compare the same.
+    let data = unpacked(&packed_data(event));
+    data.is_none_or(|data| is_first(links, minion, content(event.tag(), &data), CameFrom::Minion))
+}
+
+fn is_first(links: &SetLinks, minion: &str, content: Digest, from: CameFrom) -> bool {
+    let now = links.links.steady();
+    links.copies.lock().unwrap_or_else(PoisonError::into_inner).is_first(minion, content, from, now)
+}
+
+fn packed_data(event: &Event) -> Bytes {
+    event.bytes().slice(event.tag().len() + SEPARATOR.len()..)
+}
+
+fn unpacked(data: &Bytes) -> Option<Map> {
+    unpack_within(data, Decode::Utf8, most_values(data.len())).ok()?.into_map()
 }
 
 /// What became of a queue.
@@ -356,7 +385,6 @@ fn give(links: &SetLinks, to: Node, message: Message) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use value::map;
 
     use super::*;

@@ -23,7 +23,7 @@ use wire::msgpack::{Decode, Packing, most_values, pack, unpack_within};
 use wire::{Jid, MinionId};
 
 use super::worker::{Work, Worker};
-use super::{SetLinks, once};
+use super::{SetLinks, events, once};
 use crate::Shared;
 use crate::jobs::keep::is_of_the_future;
 use crate::jobs::publish::{ForwardedJob, NotPublished, is_nocache, publish_forwarded};
@@ -79,6 +79,10 @@ impl OtherMasters for SetLinks {
 
     fn is_elsewhere(&self, id: &str) -> bool {
         self.fleet.is_elsewhere(id)
+    }
+
+    fn is_first_copy(&self, minion: &str, event: &event::Event) -> bool {
+        events::is_first_copy(self, minion, event)
     }
 
     fn is_member(&self, name: &str) -> bool {

@@ -50,10 +50,11 @@ mod watch;
 mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ::keys::{KeyStore, SignInChanges};
 use rt::Rt;
+use share::event_copies::EventCopies;
 use share::member::Role;
 use share::{Class, Key, Model, Node, State};
 use store::share::ShareFile;
@@ -105,6 +106,7 @@ pub struct SetLinks {
     members: Arc<MemberBook>,
     fleet: Arc<Fleet>,
     held: Arc<held::Held>,
+    copies: Arc<Mutex<EventCopies>>,
 }
 
 /// What a master that shares notes before it makes directories and answers requests.
@@ -192,7 +194,7 @@ pub async fn start(
     let task = rt.spawn(worker::run(owner, work, questions, reports, watch, stop.clone()));
     let figures = Figures { rt: rt.clone(), node, links: links.clone(), members: book.clone(), counts, notes };
     shared.metrics.set.set(Box::new(figures));
-    let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet, held };
+    let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet, held, copies: Arc::default() };
     rt.spawn(presence::watch(shared.clone(), others.worker.clone(), stop.clone()));
     rt.spawn(drift::run(shared.clone(), others.clone(), drift, drift_news, stop.clone()));
     rt.spawn(forward::run(shared.clone(), others.clone(), inbox, jobs, stop.clone()));

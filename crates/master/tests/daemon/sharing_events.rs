@@ -21,6 +21,12 @@ async fn send(minion: &Minion, tag: &str) {
     minion.ask(map! { "cmd" => "_minion_event", "id" => &minion.id, "tag" => tag, "data" => data, "pretag" => Value::Null }).await;
 }
 
+/// Fires an event like `event.send` of `salt-call`.
+async fn call(minion: &Minion, tag: &str) {
+    let data = map! { "n" => 1 };
+    minion.ask(map! { "id" => &minion.id, "tag" => tag, "data" => data, "cmd" => "_minion_event" }).await;
+}
+
 async fn signed_in(master: &Master, place: &TempDir) -> Minion {
     let minion = master.minion("web1", place.path());
     minion.channel.sign_in().await.unwrap();
@@ -98,54 +104,122 @@ async fn an_event_of_a_minion_or_a_program_is_on_both_masters_once() {
     two.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_of_a_minion_of_two_masters_is_on_all_three_once() {
-    let (pair, place) = (Pair::new(), tempfile::tempdir().unwrap());
-    let open = || map! { "auto_accept" => true };
-    let one = Master::start(pair.options(0, open())).await;
-    let two = Master::start(pair.options(1, open())).await;
-    let mut third = open();
-    third.update(map! { "id" => "m3_master", "cluster_pool_port" => crate::common::free_port() });
-    let three = Master::start(pair.options(0, third)).await;
-    for (master, others) in [(&one, ["m2", "m3"]), (&two, ["m1", "m3"]), (&three, ["m1", "m2"])] {
-        for other in others {
-            linked(master, other).await;
-        }
-    }
-    let (first, key) = (tempfile::tempdir().unwrap(), crypto::PrivateKey::generate(2048).unwrap());
-    let at_one = one.minion_of_ours_with("web1", key.clone(), first.path());
-    at_one.channel.sign_in().await.unwrap();
-    becomes(&two, "web1", &["minions"]).await;
-    let at_two = two.minion_of_ours_with("web1", key, place.path());
-    at_two.channel.sign_in().await.unwrap();
-    let mut connections = Vec::new();
-    for (minion, master) in [(&at_one, &one), (&at_two, &two)] {
-        minion.ask(map! { "cmd" => "_file_envs" }).await;
-        connections.push(subscribe(master, "web1").await);
-    }
-    for master in [&one, &two, &three] {
-        connected_to(master, &["m1", "m2"]).await;
-    }
-    let mut buses = [one.events().await, two.events().await, three.events().await];
-    send(&at_one, "hot/1").await;
-    send(&at_two, "hot/1").await;
-    for master in [&one, &two, &three] {
-        fire(master, &format!("end/{}", master.publications.port())).await;
-    }
-    for bus in &mut buses {
-        let mut told = Vec::new();
-        for master in [&one, &two, &three] {
-            let end = format!("end/{}", master.publications.port());
-            if count(&told, &end) == 0 {
-                told.extend(until_tag(bus, &end).await);
+/// Three masters of a set, and a minion whose daemon is connected to two of them.
+struct Hot {
+    masters: [Master; 3],
+    /// The minion at the first two.
+    minion: [Minion; 2],
+    connections: Vec<Box<dyn transport::Subscription>>,
+    places: Vec<TempDir>,
+}
+
+impl Hot {
+    async fn start(pair: &Pair) -> Hot {
+        let open = || map! { "auto_accept" => true };
+        let one = Master::start(pair.options(0, open())).await;
+        let two = Master::start(pair.options(1, open())).await;
+        let mut third = open();
+        third.update(map! { "id" => "m3_master", "cluster_pool_port" => crate::common::free_port() });
+        let three = Master::start(pair.options(0, third)).await;
+        for (master, others) in [(&one, ["m2", "m3"]), (&two, ["m1", "m3"]), (&three, ["m1", "m2"])] {
+            for other in others {
+                linked(master, other).await;
             }
         }
+        let places = vec![tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let key = crypto::PrivateKey::generate(2048).unwrap();
+        let at_one = one.minion_of_ours_with("web1", key.clone(), places[0].path());
+        at_one.channel.sign_in().await.unwrap();
+        becomes(&two, "web1", &["minions"]).await;
+        let at_two = two.minion_of_ours_with("web1", key, places[1].path());
+        at_two.channel.sign_in().await.unwrap();
+        let mut connections = Vec::new();
+        for (minion, master) in [(&at_one, &one), (&at_two, &two)] {
+            minion.ask(map! { "cmd" => "_file_envs" }).await;
+            connections.push(subscribe(master, "web1").await);
+        }
+        for master in [&one, &two, &three] {
+            connected_to(master, &["m1", "m2"]).await;
+        }
+        Hot { masters: [one, two, three], minion: [at_one, at_two], connections, places }
+    }
+
+    /// Returns what has come over these buses of the masters since they were subscribed to.
+    async fn so_far(&self, buses: &mut [Listening]) -> Vec<Vec<event::Event>> {
+        for master in &self.masters {
+            fire(master, &format!("end/{}", master.publications.port())).await;
+        }
+        let mut all = Vec::new();
+        for bus in buses {
+            let mut told = Vec::new();
+            for master in &self.masters {
+                let end = format!("end/{}", master.publications.port());
+                if count(&told, &end) == 0 {
+                    told.extend(until_tag(bus, &end).await);
+                }
+            }
+            all.push(told);
+        }
+        all
+    }
+
+    async fn buses(&self) -> Vec<Listening> {
+        let mut buses = Vec::new();
+        for master in &self.masters {
+            buses.push(master.events().await);
+        }
+        buses
+    }
+
+    async fn stop(self) {
+        drop((self.connections, self.minion));
+        for master in self.masters {
+            master.stop().await;
+        }
+        drop(self.places);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_a_minion_of_two_masters_is_on_all_three_once() {
+    let pair = Pair::new();
+    let hot = Hot::start(&pair).await;
+    let mut buses = hot.buses().await;
+    for minion in &hot.minion {
+        send(minion, "hot/1").await;
+    }
+    for told in hot.so_far(&mut buses).await {
         assert_eq!(count(&told, "hot/1"), 1, "{told:?}");
     }
-    drop(connections);
-    for master in [one, two, three] {
-        master.stop().await;
+    hot.stop().await;
+}
+
+/// Like events of `salt-call`, which does not send them to all masters of the minion beside which it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_a_program_beside_a_minion_is_on_all_masters_once() {
+    let pair = Pair::new();
+    let hot = Hot::start(&pair).await;
+    let mut buses = hot.buses().await;
+    let [one, two] = &hot.minion;
+    call(one, "to/one").await;
+    for minion in [one, two] {
+        call(minion, "to/both").await;
     }
+    // Twice at each, with nothing by which to tell them apart.
+    for minion in [one, two, two, one] {
+        call(minion, "twice").await;
+    }
+    // Such events stay where they were sent, so each is fired.
+    for _ in 0..2 {
+        call(one, "salt/fileserver/x").await;
+    }
+    let all = hot.so_far(&mut buses).await;
+    for told in &all {
+        let counts = ["to/one", "to/both", "twice"].map(|tag| count(told, tag));
+        assert_eq!(counts, [1, 1, 2], "{told:?}");
+    }
+    assert_eq!([0, 1, 2].map(|at| count(&all[at], "salt/fileserver/x")), [2, 0, 0]);
+    hot.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

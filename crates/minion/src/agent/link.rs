@@ -49,14 +49,19 @@ impl Agent for LinkAgent {
         Box::pin(self.servers.ask(&self.masters.links, load, None, Decode::Raw))
     }
 
-    fn broadcast<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<bool>> {
+    fn broadcast<'a>(&'a self, mut load: Map) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
             // The running minion has all masters, a call beside it only one.
-            if !self.machine().is_minion() && load.get_str("cmd") == Some("_mine") {
+            if self.machine().is_minion() {
+                return Ok(self.masters.tell_all(&load));
+            }
+            match load.get_str("cmd") {
                 // Heard by the running minion, which passes it on to all of its masters. Without one, the master of
                 // this call gets it.
-                let told = bus::fire(self.machine(), "_minion_mine", load.clone()).await?;
-                return Ok(told || self.masters.tell_all(&load));
+                Some("_mine") if bus::fire(self.machine(), "_minion_mine", load.clone()).await? => return Ok(true),
+                // By this masters of a set know that the others have no copy. Events of Salt's calls have no prefix either.
+                Some("_minion_event") => drop(load.remove("pretag")),
+                _ => {}
             }
             Ok(self.masters.tell_all(&load))
         })

@@ -29,7 +29,10 @@ pub async fn tell_progress(
             }
         };
         let tag = format!("salt/job/{jid}/prog/{}/{number}", machine.id);
-        link.tell(machine.event_load(&tag, data)).await;
+        let mut load = machine.event_load(&tag, data);
+        // Only this master gets it. Masters of a set tell this by the missing prefix, and send it to the others.
+        load.remove("pretag");
+        link.tell(load).await;
     }
 }
 
