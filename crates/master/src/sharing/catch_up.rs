@@ -113,8 +113,8 @@ impl Worker {
             return self.data_change(part, &id);
         }
         let known = match class {
-            Class::Expected => false,
-            Class::Job => self.model.has_published(key),
+            // Of a batch the latest part may be missing.
+            Class::Expected | Class::Job => false,
             _ => self.has(class, key),
         };
         if known {
@@ -125,6 +125,7 @@ impl Worker {
             warn!("the {class} {key} cannot be shared: {}", crate::chain(&error));
             None
         });
+        let content = content.filter(|content| class != Class::Job || self.model.is_new_job(key, content));
         content.map(|content| Change::Write(key.clone(), content))
     }
 

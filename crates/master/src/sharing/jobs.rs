@@ -185,16 +185,19 @@ impl Worker {
     }
 
     fn job_changes(&self, all: Vec<(Key, Written)>) -> Vec<Change> {
-        let mut published = BTreeSet::new();
+        let mut published = BTreeMap::<Key, Content>::new();
         let mut changes = Vec::with_capacity(all.len());
         for (key, written) in all {
             let content = match written {
-                // Batches publish several times under one id. The first counts.
                 Written::Job { load, nocache } => {
-                    match published.insert(key.clone()) && !self.model.has_published(&key) {
-                        true => Content::Job { load, nocache },
-                        false => continue,
+                    let job = Content::Job { load, nocache };
+                    // Of batches the latest part counts. What else is said again changes nothing, in whatever form.
+                    let again = published.get(&key).is_some_and(|before| !before.is_of_same_batch(&job));
+                    if again || !self.model.is_new_job(&key, &job) {
+                        continue;
                     }
+                    published.insert(key.clone(), job.clone());
+                    job
                 }
                 Written::Expected { syndic, minions } => {
                     Content::Expected(BTreeMap::from([(syndic, minions.into_iter().collect())]))

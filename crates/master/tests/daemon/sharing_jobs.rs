@@ -116,6 +116,47 @@ async fn a_return_that_one_master_stores_is_looked_up_and_announced_on_both() {
     two.stop().await;
 }
 
+/// Publishes a part of a batch.
+async fn publish_part(master: &Master, jid: &str, minion: &str) -> String {
+    let part = map! {
+        "cmd" => "publish", "tgt" => list![minion], "fun" => "test.ping", "arg" => list![], "key" => master.user_key(),
+        "tgt_type" => "list", "ret" => "", "jid" => jid, "kwargs" => Map::new(), "user" => own_user(),
+    };
+    let published = master.ask(part).await;
+    published.get("load").and_then(|load| load.get("jid")).and_then(Value::as_str).unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_batch_both_masters_show_the_latest_part_and_all_minions() {
+    let (places, pair) = ([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], Pair::new());
+    let (one, two) = start(&pair).await;
+    let _web1 = minion(&one, &two, &places[0]).await;
+    let db1 = one.minion("db1", places[1].path());
+    db1.channel.sign_in().await.unwrap();
+    becomes(&two, "db1", &["minions"]).await;
+    let mut there = two.events().await;
+    let jid = publish_part(&one, "", "db1").await;
+    event(&mut there, &format!("salt/job/{jid}/new")).await;
+    assert_eq!(publish_part(&one, &jid, "web1").await, jid);
+    let shown = |master: &Master| {
+        let jobs = jobs(master);
+        (jobs.load(&jid).unwrap(), jobs.minions(&jid).unwrap())
+    };
+    let is_last = || shown(&two).0.is_some_and(|load| load.get("tgt") == Some(&list!["web1"]));
+    until("the latest part is on the other master", is_last).await;
+    until("so are the minions of both", || shown(&one) == shown(&two) && shown(&two).1.len() == 2).await;
+    // Parts that follow one another at once, and one after a restart.
+    for minion in ["db1", "web1", "db1"] {
+        publish_part(&one, &jid, minion).await;
+    }
+    until("the last of them is", || !is_last() && shown(&one) == shown(&two)).await;
+    let one = Master::start_in(one.stop().await, open(&pair, 0)).await;
+    publish_part(&one, &jid, "web1").await;
+    until("that is the latest part", || is_last() && shown(&one) == shown(&two)).await;
+    one.stop().await;
+    two.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_master_missed_is_found_by_comparing() {
     let (pair, place) = (Pair::new(), tempfile::tempdir().unwrap());

@@ -79,6 +79,13 @@ impl<R: Records> Model<R> {
         job.is_some_and(|job| self.is_of_this_member(&job) && job.content.is_published())
     }
 
+    /// Returns whether a job that is written here is not in the records as this member published it. Of a batch, which publishes several
+    /// times under one id, the latest part is, as in Salt's job cache.
+    pub fn is_new_job(&self, key: &Key, content: &Content) -> bool {
+        let job = self.current(Class::Job, key).filter(|job| self.is_of_this_member(job) && job.content.is_published());
+        job.is_none_or(|job| job.content.is_of_same_batch(content))
+    }
+
     /// Returns whether this member wrote a job, as far as it knows itself.
     fn is_of_this_member(&self, job: &Record) -> bool {
         job.stamp.node == self.node && !self.retold.contains(&job.key)
@@ -119,11 +126,12 @@ impl<R: Records> Model<R> {
     }
 
     /// Returns whether a job that is written here counts although the id is known: somebody else used an id of this member, or a
-    /// minion did.
+    /// minion did, or it is the next part of a batch.
     pub(super) fn is_own_job(&self, before: &Record, record: &Record) -> bool {
         let elsewhere = before.stamp.node != self.node && self.is_publisher(self.node, &record.key);
         let retold = self.retold.contains(&record.key);
-        record.content.is_published() && (elsewhere || retold || !before.content.is_published())
+        let next_part = || before.stamp.node == self.node && before.content.is_of_same_batch(&record.content);
+        record.content.is_published() && (elsewhere || retold || !before.content.is_published() || next_part())
     }
 
     /// Puts a job in the place of another one. Returns whether it says something else.

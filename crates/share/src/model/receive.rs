@@ -129,6 +129,8 @@ impl<R: Records> Model<R> {
                 JobVerdict::Keep if before.digest == record.digest => return Ok(false),
                 // A return that is faster than its publication makes such a job.
                 JobVerdict::Keep if !record.content.is_published() => return Err(Refusal::NotKept),
+                // The publisher says itself which part of a batch is the latest.
+                JobVerdict::Keep if before.content.is_of_same_batch(&record.content) => return Err(Refusal::NotKept),
                 JobVerdict::Keep => {
                     let (name, key) = (self.members.called(from), &record.key);
                     actions.push(Action::Warn(format!("{name} sent another job for the id {key}, which is not taken")));

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use value::Value;
+use value::{Map, Value};
 use wire::msgpack::{Decode, most_values, unpack_within};
 
 use super::Record;
@@ -112,10 +112,24 @@ impl Content {
     ///
     /// Minions choose the ids of such jobs, so one must never take the place of a job that somebody published.
     pub fn is_published(&self) -> bool {
-        let Content::Job { load, .. } = self else { return false };
         // Salt writes `id` into loads that minions store for jobs of their own, and into no others.
-        let load = unpack_within(load, Decode::Default, most_values(load.len())).ok();
-        load.and_then(Value::into_map).is_some_and(|load| !load.contains_key("id"))
+        self.load().is_some_and(|load| !load.contains_key("id"))
+    }
+
+    /// Returns whether this and another publication with the same id are parts of one batch: a batch publishes the same to some minions
+    /// after others.
+    pub fn is_of_same_batch(&self, other: &Content) -> bool {
+        let (Content::Job { nocache: mine, .. }, Content::Job { nocache: theirs, .. }) = (self, other) else {
+            return false;
+        };
+        let (Some(load), Some(other)) = (self.load(), other.load()) else { return false };
+        let same = |names: &[&str]| names.iter().all(|name| load.get(name) == other.get(name));
+        mine == theirs && same(&["id", "user", "fun", "arg"]) && !same(&["tgt", "tgt_type"]) && !load.contains_key("id")
+    }
+
+    fn load(&self) -> Option<Map> {
+        let Content::Job { load, .. } = self else { return None };
+        unpack_within(load, Decode::Default, most_values(load.len())).ok()?.into_map()
     }
 
     /// Returns roughly how many bytes the packed content takes.

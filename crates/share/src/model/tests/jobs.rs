@@ -145,3 +145,41 @@ fn a_job_that_a_minion_ran_by_itself_takes_the_place_of_no_publication() {
     net.check_equal("one publication");
     assert!(net.hosts.iter().all(|host| content(host, OF_0) == Some(load("test.ping"))));
 }
+
+/// A part of a batch.
+fn part(minion: &str) -> Content {
+    let load = map! { "fun" => "test.ping", "user" => "root", "arg" => value::list![], "tgt" => value::list![minion] };
+    Content::Job { load: pack(&load.into(), Packing::Bin).into(), nocache: false }
+}
+
+#[test]
+fn the_latest_part_of_a_batch_counts_on_all_members() {
+    let mut net = Net::new(3, 1);
+    net.run(SECOND);
+    // Two of them before the first is stored, one that the third member misses.
+    let key = Key::new(OF_0).unwrap();
+    let both = ["db1", "db2"].map(|minion| Change::Write(key.clone(), part(minion)));
+    net.change(0, Change::Together(both.into()));
+    net.run(SECOND);
+    net.cut(0, 2);
+    assert!(net.hosts[0].model.is_new_job(&key, &part("web1")));
+    net.write(0, OF_0, part("web1"));
+    net.run(2 * MINUTE);
+    let shown = |net: &Net| [0, 1, 2].map(|host| content(&net.hosts[host], OF_0).unwrap());
+    assert!(shown(&net) == [part("web1"), part("web1"), part("db2")], "nobody else replaces what it published");
+    assert!(net.hosts[2].warnings().is_empty(), "that is no other job");
+    net.link(0, 2);
+    net.run(2 * MINUTE);
+    net.check_equal("the latest part");
+    assert!(shown(&net) == [part("web1"), part("web1"), part("web1")]);
+
+    // Something else under its id is no part of it, nor is what a minion ran.
+    for other in [load("test.ping"), load("evil"), by_minion("test.ping")] {
+        assert!(!net.hosts[0].model.is_new_job(&key, &other));
+        net.write(0, OF_0, other.clone());
+        send(&mut net, 1, 2, record(OF_0, 0, 9, other));
+        net.run(SECOND);
+        assert!(shown(&net) == [part("web1"), part("web1"), part("web1")]);
+    }
+    assert!(!net.hosts[0].model.is_new_job(&key, &part("web1")), "it is there");
+}
