@@ -117,6 +117,7 @@ impl<R: Records> Model<R> {
     }
 
     fn compare_answer(&mut self, from: Node, message: &Message, now: Moment, actions: &mut Vec<Action>) {
+        let shared = self.shared_with(from);
         let Some(running) = self.peers.get_mut(&from).and_then(|peer| peer.comparison.as_mut()) else { return };
         let (comparison, records) = (&mut running.comparison, &self.records);
         let step = match message {
@@ -125,6 +126,14 @@ impl<R: Records> Model<R> {
             Message::Missing(missing) => comparison.hear_missing(records, missing),
             _ => Step::Ignore,
         };
+        // The other side takes note of it now, and jobs may be exchanged for long, or in vain.
+        let goes_on = !matches!(step, Step::Ignore | Step::Over(_));
+        if let Message::Root(root) = message
+            && goes_on
+            && compare::are_same_but_jobs(&self.records, shared, root)
+        {
+            self.compared_with(from, now, actions);
+        }
         self.step(from, step, now, actions);
     }
 

@@ -183,3 +183,21 @@ fn the_latest_part_of_a_batch_counts_on_all_members() {
     }
     assert!(!net.hosts[0].model.is_new_job(&key, &part("web1")), "it is there");
 }
+
+#[test]
+fn both_members_of_a_pair_know_when_they_were_equal_though_jobs_are_never_exchanged() {
+    let mut net = Net::new(2, 1);
+    net.run(2 * MINUTE);
+    net.cut(0, 1);
+    net.write(0, OF_0, load("test.ping"));
+    net.run(MINUTE);
+    net.faults = Faults { delay: 100, ..Faults::default() };
+    let (linked, nodes) = (START + net.now, [net.node(0), net.node(1)]);
+    let is_known = |net: &Net, host: usize| net.hosts[host].model.compared(nodes[1 - host]) >= Some(linked);
+    net.link(0, 1);
+    while !is_known(&net, 0) || !is_known(&net, 1) {
+        net.run(1);
+        // The answer about the parts that differ comes after four messages.
+        assert!(content(&net.hosts[1], OF_0).is_none(), "before the job has come");
+    }
+}
