@@ -1,6 +1,6 @@
 //! Returns that are acknowledged once another master has them on its disk (`cluster_return_copies: 2`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many returns may wait. Further ones are acknowledged with one copy.
 const MOST: usize = 10_000;
+
+/// How many returns are known to be on two disks; the oldest are forgotten.
+const MOST_SAFE: usize = 10_000;
 
 /// The returns that wait for another master.
 #[derive(Default)]
@@ -31,6 +34,9 @@ struct Awaited {
     by_key: HashMap<Key, Vec<(u64, Sender<()>)>>,
     count: usize,
     last: u64,
+    /// Those that another master stored lately, in the order in which it did.
+    safe: HashSet<Key>,
+    order: VecDeque<Key>,
 }
 
 impl Awaited {
@@ -48,10 +54,23 @@ impl Awaited {
 
     /// Tells those who wait for a return that another master has it. Returns whether there were any.
     fn arrived(&mut self, key: &Key) -> bool {
+        self.remember(key);
         let all = self.by_key.remove(key).unwrap_or_default();
         self.count -= all.len();
         // Who has given up has gone.
         all.into_iter().fold(false, |any, (_, tell)| tell.send(()).is_ok() || any)
+    }
+
+    fn remember(&mut self, key: &Key) {
+        if !self.safe.insert(key.clone()) {
+            return;
+        }
+        self.order.push_back(key.clone());
+        if self.order.len() > MOST_SAFE
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.safe.remove(&oldest);
+        }
     }
 
     fn forget(&mut self, key: &Key, number: u64) {
@@ -66,10 +85,15 @@ impl Awaited {
 }
 
 impl Copies {
-    /// Waits for a return, before other masters are told of it; `None` if there is no room, so that one copy has to do. `is_news` says
-    /// whether it was not stored before.
+    /// Waits for a return, before other masters are told of it; `None` if there is no room, so that one copy has to do, or if another
+    /// master has it already. `is_news` says whether it was not stored before.
     pub fn expect(self: &Arc<Self>, key: &Key, is_news: bool) -> Option<AwaitedCopy> {
-        let expected = self.awaited().expect(key);
+        let mut awaited = self.awaited();
+        if !is_news && awaited.safe.contains(key) {
+            return None;
+        }
+        let expected = awaited.expect(key);
+        drop(awaited);
         if expected.is_none() {
             self.note_alone();
         }
@@ -172,6 +196,21 @@ mod tests {
         all.clear();
         let awaited = copies.awaited();
         assert_eq!((awaited.count, awaited.by_key.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_return_that_comes_again_waits_for_no_copy_that_is_there() {
+        let copies = Arc::new(Copies::default());
+        copies.arrived([&key(1), &key(1)]);
+        assert!(copies.expect(&key(1), false).is_none() && copies.alone() == 0);
+        assert!(copies.expect(&key(2), false).is_some(), "no other master has it");
+        assert!(copies.expect(&key(1), true).is_some(), "it was not stored here, so it may be another one");
+        let all: Vec<Key> = (10..10 + MOST_SAFE).map(key).collect();
+        copies.arrived(&all);
+        assert!(copies.expect(&key(1), false).is_some(), "what was long ago is not known any more");
+        assert!(copies.expect(&all[0], false).is_none());
+        let awaited = copies.awaited();
+        assert_eq!((awaited.safe.len(), awaited.order.len()), (MOST_SAFE, MOST_SAFE));
     }
 
     #[tokio::test(start_paused = true)]
