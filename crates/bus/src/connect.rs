@@ -13,8 +13,8 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// A server that has said nothing for so many heartbeats is asked whether it is there. The client gives up a server that has not
-/// answered twice when it would ask for the third time: with the default heartbeat after 3 s.
+/// The client pings a silent server at this interval, in heartbeats. It disconnects when the third ping is due and none has been
+/// answered: after 3 s with the default heartbeat.
 const PING: u32 = 2;
 
 /// How long a server may take to let this master in, before the next one is tried. A host that is cut off does not answer at all.

@@ -87,7 +87,8 @@ impl Pair {
         let mut change = Change::default();
         let exists = self.lanes.iter().any(Option::is_some);
         let restarted = exists && new.boot != self.peer_boot;
-        // Only the number tells it from a second lane that is late: the peer dials both lanes anew when it has lost either.
+        // A peer that has lost one lane reconnects both. Only the link number tells such a connection from the second lane of the
+        // present link, which may arrive late.
         let lost = exists && new.lost == LinkNumber { boot: self.boot, number: self.number };
         if restarted || lost {
             change = self.end();

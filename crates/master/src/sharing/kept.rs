@@ -144,7 +144,7 @@ pub enum KeptWork {
     Take(Class, Vec<KeptRecord>, oneshot::Sender<()>),
     /// All that is kept counts as these hashes, and who had it kept. The rest is still to be kept, and noted before it answers.
     Compare(HashMap<u128, Node>, oneshot::Sender<()>),
-    /// So many values about a class are damaged, or were not made by a master of this set.
+    /// The number of values of a class that are damaged, or that no master of this set wrote.
     Skipped(Class, usize),
     /// What takes the place of what is there? It answers with what does not stay as it is.
     Settle(Vec<Found>, oneshot::Sender<Vec<(Found, Replacement)>>),

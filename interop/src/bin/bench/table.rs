@@ -110,7 +110,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Replaces the goals of all rows: the other side is an earlier version of ours, and nothing may be more than 3 % worse.
+    /// Replaces the goal of each row for a comparison with an earlier version of Saltern: at most 3 % worse.
     pub fn compare_with_earlier_version(&mut self) {
         self.rows.iter_mut().for_each(Row::compared_with_earlier_version);
     }

@@ -144,7 +144,7 @@ impl Worker {
         let (news, left_out) = match class {
             Class::Members => {
                 let (own, mut are_there) = (self.model.node(), self.fleet.linked());
-                // A master that is set up anew, with the name that it had, gets the members as they were.
+                // A reinstalled master that keeps its name must still learn its old member record from KEEP.
                 are_there.extend(self.members.knows_others(own).then_some(own));
                 without_namesakes(news, &self.members.all(), &are_there)
             }
