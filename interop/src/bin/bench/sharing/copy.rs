@@ -37,7 +37,8 @@ pub fn measure(sandbox: &Sandbox, ours: &Salt) -> Result<Vec<Line>> {
     let all = MINIONS * TURNS;
     until("all keys", LIMIT, || count(pair.two.pki().join("minions")) >= all)?;
     let keys = begun.elapsed();
-    let cached = pair.two.cache().join("minions");
+    // The layout of 3008: `grains/<id>.p`.
+    let cached = pair.two.cache().join("grains");
     until("all grains", LIMIT, || count(cached.clone()) >= all).context("keys are there")?;
     let grains = begun.elapsed();
     pair.stop()?;
