@@ -15,7 +15,7 @@ use peers::inbox::Inbox;
 use peers::kind::Frame;
 use peers::members::{Members, Standing};
 use peers::proof::{Fingers, fingers};
-use peers::queue::{LaneQueue, Pushed};
+use peers::queue::{LaneQueue, push_to_each};
 use peers::roster::Roster;
 use peers::status::{LinkStatus, PeerInfo, WaitingMember};
 use rt::Rt;
@@ -329,22 +329,13 @@ impl Hub {
     /// Queues a message. Never waits.
     pub fn send(&self, to: To, lane: Lane, message: &Bytes) -> SendResult {
         let links = self.links(to);
-        let full = |link: &Arc<Link>| match link.queues[lane as usize].push(message.clone()) {
-            Pushed::Queued => false,
-            Pushed::Full { first } => {
-                self.state().roster.dropped(link.node);
-                if first {
-                    self.inbox.overflowed(link.node);
-                }
-                true
+        let queues = links.iter().map(|link| (link.node, &link.queues[lane as usize]));
+        push_to_each(queues, message, |node, is_first| {
+            self.state().roster.dropped(node);
+            if is_first {
+                self.inbox.overflowed(node);
             }
-        };
-        // All of them get it: no `any`, which would stop at the first that is full.
-        match links.iter().filter(|link| full(link)).count() {
-            _ if links.is_empty() => SendResult::Away,
-            0 => SendResult::Queued,
-            _ => SendResult::Full,
-        }
+        })
     }
 
     /// Takes note that the model has read a message of a member.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use share::message::MAX_MESSAGE;
+use share::{Node, SendResult};
 use tokio::sync::Notify;
 
 /// The maximum number of messages that wait.
@@ -37,6 +38,27 @@ struct Waiting {
     goodbye: Option<String>,
 }
 
+/// Queues a message for each member that is linked, in the queue of the lane. Never waits. `dropped` gets each member whose queue is
+/// full, and whether this is its first loss until the queue has been empty.
+pub fn push_to_each<'a>(
+    queues: impl Iterator<Item = (Node, &'a LaneQueue)>,
+    message: &Bytes,
+    mut dropped: impl FnMut(Node, bool),
+) -> SendResult {
+    let mut result = SendResult::Away;
+    for (node, queue) in queues {
+        match queue.push(message.clone()) {
+            Pushed::Queued if result == SendResult::Away => result = SendResult::Queued,
+            Pushed::Queued => {}
+            Pushed::Full { first } => {
+                dropped(node, first);
+                result = SendResult::Full;
+            }
+        }
+    }
+    result
+}
+
 /// What is to be written next.
 pub enum Next {
     /// Messages, one at least.
@@ -46,7 +68,7 @@ pub enum Next {
 }
 
 impl LaneQueue {
-    /// Creates a queue that holds up to so many bytes.
+    /// Creates a queue that holds up to this number of bytes.
     pub fn new(max_bytes: usize) -> Self {
         LaneQueue { max_bytes, waiting: Mutex::default(), filled: Notify::new() }
     }
