@@ -34,7 +34,7 @@ pub enum Role {
     Master = 1,
     /// Only votes.
     Witness = 2,
-    /// Gets everything and serves minions. It decides about no key and no member, and does not vote.
+    /// Gets everything but tokens and serves minions. It decides about no key and no member, and does not vote.
     Reader = 3,
 }
 
@@ -120,8 +120,9 @@ impl fmt::Debug for Rights {
     }
 }
 
-/// What a reader may do at most: what its minions and the people who log in to it cause.
-const READS: [Right; 4] = [Right::Jobs, Right::Data, Right::Tokens, Right::Events];
+/// What a reader may do at most: what its minions and the people who log in to it cause. Tokens are not among it: a token says whose
+/// it is, and with that of an administrator a reader would decide about keys on a master.
+const READS: [Right; 3] = [Right::Jobs, Right::Data, Right::Events];
 
 /// The maximum number of addresses of a member.
 const MOST_ADDRESSES: usize = 64;
@@ -142,10 +143,12 @@ impl Member {
         }
     }
 
-    /// Returns what the member gets from others: a witness has no use for what belongs to minions, and no business with it.
+    /// Returns what the member gets from others: a witness has no use for what belongs to minions, and no business with it. A reader
+    /// gets no tokens, with which it could act as the people whose they are.
     pub fn gets(&self) -> Classes {
         match self.role {
-            Role::Master | Role::Reader => Classes::ALL,
+            Role::Master => Classes::ALL,
+            Role::Reader => Classes::without(&[Class::Token]),
             Role::Witness => Classes::only(&[Class::Members, Class::Keys]),
         }
     }
@@ -242,13 +245,13 @@ mod tests {
             |role| Member { name: "m1".into(), key: [7; 32], addresses: vec![], role, may: Rights::ALL, slot: 0 };
         assert_eq!(member(Role::Witness).rights(), Rights::only(&[Right::Lease]));
         assert_eq!(member(Role::Reader).rights(), Rights::only(&READS));
-        for right in [Right::Members, Right::Keys, Right::Lease] {
+        for right in [Right::Members, Right::Keys, Right::Tokens, Right::Lease] {
             assert!(!member(Role::Reader).rights().contains(right), "{}", right.name());
         }
         let few = Member { may: Rights::only(&[Right::Keys, Right::Jobs]), ..member(Role::Reader) };
         assert_eq!(few.rights(), Rights::only(&[Right::Jobs]));
         let gets = |role, class| member(role).gets().contains(class);
         assert!(gets(Role::Witness, Class::Keys) && !gets(Role::Witness, Class::Return));
-        assert!(gets(Role::Reader, Class::Return));
+        assert!(gets(Role::Reader, Class::Return) && !gets(Role::Reader, Class::Token));
     }
 }

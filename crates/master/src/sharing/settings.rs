@@ -87,7 +87,7 @@ impl Settings {
             model: share::Settings {
                 keep_jobs,
                 keep_tombstones: cluster.tombstones.as_millis() as u64,
-                shared: shared_classes(stores),
+                shared: shared_classes(stores, cluster.role),
             },
             once: super::once::policy(cluster.once),
             bus: cluster.bus.clone(),
@@ -152,11 +152,14 @@ impl Settings {
     }
 }
 
-/// Returns the classes of records that this master shares.
-fn shared_classes(stores: &Stores) -> Classes {
+/// Returns the classes of records that this master shares. The tokens of a reader are its own.
+fn shared_classes(stores: &Stores, role: ClusterRole) -> Classes {
     let (jobs, data) = (shares_jobs(&stores.config), shares_data(&stores.config, &stores.data));
-    let is_shared =
-        |class: &Class| SHARED.contains(class) || jobs && JOBS.contains(class) || data && *class == Class::Data;
+    let is_shared = |class: &Class| match class {
+        Class::Token if role == ClusterRole::Reader => false,
+        Class::Data => data,
+        class => SHARED.contains(class) || jobs && JOBS.contains(class),
+    };
     let others: Vec<Class> = Class::ALL.into_iter().filter(|class| !is_shared(class)).collect();
     Classes::without(&others)
 }

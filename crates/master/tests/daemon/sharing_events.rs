@@ -10,7 +10,7 @@ use value::{Map, Value, list, map};
 use crate::common::{Master, Minion, event, subscribe};
 use crate::sharing::{Pair, ask, becomes, linked, until};
 
-async fn fire(master: &Master, tag: &str) {
+pub async fn fire(master: &Master, tag: &str) {
     let mut bus = Remote::new(Rt::real(), Endpoints::master(&master.path("sock")));
     bus.fire(tag, map! { "n" => 1 }).await.unwrap();
 }
@@ -34,7 +34,7 @@ async fn signed_in(master: &Master, place: &TempDir) -> Minion {
 }
 
 /// Returns the events until one with this tag comes.
-async fn until_tag(events: &mut Listening, last: &str) -> Vec<event::Event> {
+pub async fn until_tag(events: &mut Listening, last: &str) -> Vec<event::Event> {
     let mut all = Vec::new();
     let wait = async {
         loop {
@@ -102,6 +102,35 @@ async fn an_event_of_a_minion_or_a_program_is_on_both_masters_once() {
     assert_eq!([count(&told, "my/own"), count(&told, "quiet/x"), count(&told, "of/a/program")], [0, 0, 1], "{told:?}");
     one.stop().await;
     two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_announces_no_results_of_runners() {
+    let pair = Pair::new();
+    let one = Master::start(pair.options(0, Map::new())).await;
+    let reader = Master::start(pair.options(1, map! { "cluster_role" => "reader" })).await;
+    linked(&one, "m2").await;
+    linked(&reader, "m1").await;
+    let (mut here, mut there) = (one.events().await, reader.events().await);
+    for tag in ["salt/run/20240229131415678901/ret", "salt/wheel/20240229131415678901/ret", "of/a/program"] {
+        fire(&reader, tag).await;
+        fire(&one, tag).await;
+    }
+    let told = |events: Vec<event::Event>| {
+        let others = events.into_iter().filter(|event| event.data().contains_key("__peer_id"));
+        others.map(|event| event.tag().to_owned()).collect::<Vec<_>>()
+    };
+    let mut at_one = told(until_tag(&mut here, "of/a/program").await);
+    if at_one.is_empty() {
+        // That was its own one.
+        at_one = told(until_tag(&mut here, "of/a/program").await);
+    }
+    assert_eq!(at_one, ["of/a/program"]);
+    let mut at_reader = told(until_tag(&mut there, "of/a/program").await);
+    at_reader.extend(told(until_tag(&mut there, "of/a/program").await));
+    assert_eq!(at_reader.len(), 3, "the reader sees those of a master: {at_reader:?}");
+    one.stop().await;
+    reader.stop().await;
 }
 
 /// Three masters of a set, and a minion whose daemon is connected to two of them.

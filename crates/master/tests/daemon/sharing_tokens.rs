@@ -5,6 +5,7 @@ use value::{Value, map};
 use crate::common::Master;
 use crate::logins::{RIGHT, call, login, make_token, options, token};
 use crate::sharing::{Pair, ask, linked, until};
+use crate::sharing_events::{fire, until_tag};
 
 /// Returns whether a token permits its user what the user may do.
 async fn counts(master: &Master, text: &str) -> bool {
@@ -51,6 +52,30 @@ async fn a_token_counts_on_all_masters_until_it_is_deleted_on_one() {
     assert!(!file(&one, &late).exists());
     one.stop().await;
     two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_neither_gets_tokens_nor_makes_them_for_others() {
+    let (_place, access) = options();
+    let pair = Pair::new();
+    let one = Master::start(pair.options(0, access.clone())).await;
+    let mut reads = access;
+    reads.insert("cluster_role", "reader");
+    let reader = Master::start(pair.options(1, reads)).await;
+    linked(&one, "m2").await;
+    linked(&reader, "m1").await;
+    let (here, there) = (new_token(&one).await, new_token(&reader).await);
+    assert!(counts(&one, &here).await && counts(&reader, &there).await);
+    // What is sent later has arrived.
+    for (from, to) in [(&one, &reader), (&reader, &one)] {
+        let mut events = to.events().await;
+        fire(from, "later").await;
+        until_tag(&mut events, "later").await;
+    }
+    assert!(!file(&reader, &here).exists() && !counts(&reader, &here).await);
+    assert!(!file(&one, &there).exists() && !counts(&one, &there).await);
+    one.stop().await;
+    reader.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
