@@ -54,7 +54,10 @@ impl LocalClient {
         let result = async {
             loop {
                 match self.event_or_new_bus(bus, &filter).await {
-                    OnBus::Event(event) if event.tag() == tag => return event.data().clone(),
+                    // The runner was started here, so what another master says under its tag is not its result.
+                    OnBus::Event(event) if event.tag() == tag && !event.data().contains_key(event::PEER) => {
+                        return event.data().clone();
+                    }
                     OnBus::Event(_) | OnBus::Reconnected | OnBus::WakeTime => {}
                 }
             }

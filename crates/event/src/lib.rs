@@ -28,6 +28,6 @@ pub use peer::{FormChoice, Release};
 pub use remote::{Listening, Remote, RemoteError};
 pub use server::{ServeError, ServeOptions, Server, serve};
 pub use shared::{Event, Source};
-pub use stamp::{STAMP, stamp};
+pub use stamp::{PEER, STAMP, stamp};
 pub use wire::event::{DEFAULT_MAX_SIZE, Error as EventError, tag};
 pub use wire::ipc::Form;

@@ -7,6 +7,9 @@ use wire::Jid;
 /// The key of the timestamp in an event's data.
 pub const STAMP: &str = "_stamp";
 
+/// The name of Salt's clusters for the master on which an event was born, in the data of an event of another master.
+pub const PEER: &str = "__peer_id";
+
 /// Formats a time as in events: ISO 8601 in UTC with microseconds, which are omitted if they are zero.
 ///
 /// This is the form of 3008, with the offset `+00:00`; 3006 and 3007 write no offset and read both.

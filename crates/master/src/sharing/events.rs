@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
-use event::{Event, Filter, STAMP, Source, Subscription, stamp};
+use event::{Event, Filter, PEER, STAMP, Source, Subscription, stamp};
 use share::event_copies::{CameFrom, content, is_of_program};
 use share::events::{EventQueue, EventRate, receivers, refusal, size_of, stays_here};
 use share::member::Right;
@@ -28,9 +28,6 @@ use super::SetLinks;
 use super::log::Warnings;
 use super::worker::{Work, Worker};
 use crate::Shared;
-
-/// Salt's name for the master on which an event was born, in the data of the event.
-const PEER: &str = "__peer_id";
 
 /// How many messages with events of others may wait to be fired, and their bytes together.
 const MOST_WAITING: usize = 256;
@@ -102,6 +99,14 @@ impl Worker {
     /// Takes events of another member.
     pub(super) fn take_events(&mut self, from: Node, events: Vec<message::Event>) {
         let (count, called) = (events.len(), self.members.called(from));
+        let reads = self.members.is_reader(from);
+        let events = events.into_iter().filter(|event| !(reads && is_of_masters(&event.tag))).collect::<Vec<_>>();
+        if events.len() < count {
+            self.warn_of_member(&format!(
+                "{} events of the master {called} are refused: what runners and wheel functions return is not taken from a reader",
+                count - events.len()
+            ));
+        }
         if !self.members.may(from, Right::Events) {
             return self.warn_of_member(&format!(
                 "{count} events of the master {called} are refused: it lacks the right events"
@@ -111,6 +116,11 @@ impl Worker {
             self.warn_of_member(&format!("{count} events of the master {called} are lost: too many wait to be fired"));
         }
     }
+}
+
+/// Returns whether an event is of a runner or a wheel function: programs that wait for its result believe the first one.
+fn is_of_masters(tag: &str) -> bool {
+    tag.starts_with("salt/run/") || tag.starts_with("salt/wheel/")
 }
 
 /// Sends and fires events until told to stop. `patterns` are those of `cluster_events`.

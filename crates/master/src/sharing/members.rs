@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use crypto::{MEMBER_KEY_LEN, MemberPublicKey};
 use peers::members::{LeaseSource, Members, Newcomer, Refused, SelfReport, Standing};
-use share::member::{Member, Right, Rights};
+use share::member::{Member, Right, Rights, Role};
 use share::message::Put;
 use share::{Class, Classes, Content, Entry, Key, Message, Model, Node, Record, Records, Stamp, State, distinct_slots};
 use tokio::sync::mpsc::Sender;
@@ -91,6 +91,11 @@ impl MemberBook {
     /// Returns what people are shown in place of a node: its name, with the node if an earlier member has the same name.
     pub fn called(&self, node: Node) -> String {
         self.known().called.get(&node).cloned().unwrap_or_else(|| format!("{node:?}"))
+    }
+
+    /// Returns whether a node is a member that decides nothing.
+    pub fn is_reader(&self, node: Node) -> bool {
+        self.known().members.get(&node).is_some_and(|(member, _)| member.role == Role::Reader)
     }
 
     /// Returns whether a node is a member with this right.
