@@ -26,6 +26,7 @@ mod outbox;
 mod peer;
 mod receive;
 mod retention;
+mod returns;
 mod staged;
 mod wall;
 mod welcome;

@@ -134,8 +134,8 @@ impl<R: Records> Model<R> {
         record.content.is_published() && (elsewhere || retold || !before.content.is_published() || next_part())
     }
 
-    /// Puts a job in the place of another one. Returns whether it says something else.
-    pub(super) fn replace_job(&mut self, before: Record, record: Record, age: u64, now: Moment) -> bool {
+    /// Puts a job or a return in the place of another one. Returns whether it says something else.
+    pub(super) fn replace(&mut self, before: Record, record: Record, age: u64, now: Moment) -> bool {
         self.clock.observe(record.stamp.time);
         let changed = before.digest != record.digest;
         self.stage(Some(before), record, now.wall.saturating_sub(age), Origin::Remote);

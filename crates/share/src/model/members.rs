@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crypto::MemberPublicKey;
 
 use super::KeptRecord;
-use crate::member::{self, Member, Right, Rights};
+use crate::member::{self, Member, Right, Rights, Role};
 use crate::records::Records;
 use crate::{Class, Classes, Content, Decision, Entry, Key, Node, Record, SignedDecision, State, distinct_slots};
 
@@ -84,6 +84,11 @@ impl Members {
     /// Returns how many members there are, those that wait for acceptance included.
     pub fn count(&self) -> usize {
         self.0.values().filter(|decided| decided.state != State::Deleted).count()
+    }
+
+    /// Returns what a member does; `None` if it is not known.
+    pub fn role(&self, node: Node) -> Option<Role> {
+        self.0.get(&node).map(|decided| decided.member.role)
     }
 
     /// Returns what a member gets from others.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::jobs::JobVerdict;
+use super::returns::ReturnVerdict;
 use super::staged::Origin;
 use super::{Action, MOST_AHEAD, Model, Moment};
 use crate::member::Right;
@@ -125,7 +126,7 @@ impl<R: Records> Model<R> {
         {
             match self.judge_job(from, &before, &record) {
                 JobVerdict::Merge => {}
-                JobVerdict::Replace => return Ok(self.replace_job(before, record, age, now)),
+                JobVerdict::Replace => return Ok(self.replace(before, record, age, now)),
                 JobVerdict::Keep if before.digest == record.digest => return Ok(false),
                 // A return that is faster than its publication makes such a job.
                 JobVerdict::Keep if !record.content.is_published() => return Err(Refusal::NotKept),
@@ -134,6 +135,22 @@ impl<R: Records> Model<R> {
                 JobVerdict::Keep => {
                     let (name, key) = (self.members.called(from), &record.key);
                     actions.push(Action::Warn(format!("{name} sent another job for the id {key}, which is not taken")));
+                    return Err(Refusal::NotKept);
+                }
+            }
+        }
+        if class == Class::Return
+            && let Some(before) = self.current(class, &record.key)
+        {
+            match self.judge_return(from, &before, &record) {
+                ReturnVerdict::Merge => {}
+                ReturnVerdict::Replace => return Ok(self.replace(before, record, age, now)),
+                ReturnVerdict::Keep { differs } => {
+                    if differs {
+                        let (name, key) = (self.members.called(from), &record.key);
+                        let what = "which is a reader, sent another return for";
+                        actions.push(Action::Warn(format!("{name}, {what} {key}; the one that is here stays")));
+                    }
                     return Err(Refusal::NotKept);
                 }
             }

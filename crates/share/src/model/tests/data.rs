@@ -130,6 +130,33 @@ fn a_witness_gets_members_and_keys_only_and_a_reader_shares_what_its_minions_do(
     assert!(has(Class::Claim, "backup/1") && !has(Class::Claim, "backup/2"), "and runs nothing once");
 }
 
+#[test]
+fn a_reader_adds_returns_and_replaces_none_and_takes_those_of_masters() {
+    let mut net = Net::new(2, 1);
+    let reader = Member { role: Role::Reader, ..net::member(1, Rights::ALL) };
+    net.change(0, Change::Member(reader, State::Accepted, By::User("root".into())));
+    know(&mut net);
+    net.cut(0, 1);
+    let (key, alone) = (format!("{JID}/web1"), format!("{JID}/web2"));
+    net.write(1, &key, returned(net.node(1), packed("forged, with an earlier stamp")));
+    net.write(1, &alone, returned(net.node(1), packed("of its own minion")));
+    net.run(SECOND);
+    net.write(0, &key, returned(net.node(0), packed("honest")));
+    net.link(0, 1);
+    net.run(3 * MINUTE);
+    let has = |host: usize, key: &str| net.hosts[host].model.records().get(Class::Return, &Key::new(key).unwrap());
+    let text = |host: usize, key: &str| match has(host, key).map(|record| record.content) {
+        Some(Content::Return(returned)) => returned.packed,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([0, 1].map(|host| text(host, &key)), [packed("honest"), packed("honest")]);
+    assert_eq!([0, 1].map(|host| text(host, &alone)), [packed("of its own minion"), packed("of its own minion")]);
+    let warned = |what: &str| net.hosts[0].warnings().iter().any(|warning| warning.contains(what));
+    assert!(warned("which is a reader, sent another return for"), "{:?}", net.hosts[0].warnings());
+    let root = |host: usize| net.hosts[host].model.records().root(Class::Return, 0);
+    assert_eq!(root(0), root(1));
+}
+
 /// Its minions sign in, and somebody moves their key files.
 #[test]
 fn keys_that_only_a_reader_knows_wait_until_another_member_decides() {
