@@ -250,6 +250,10 @@ fn write_sums(transaction: &WriteTransaction, sums: &BTreeMap<(Class, u32), Sum>
 
 fn open(path: &Path) -> Result<(Database, Loaded)> {
     let begun = Instant::now();
+    // A full disk or a crash leaves it so, and the library would make a new database of it.
+    if std::fs::metadata(path).is_ok_and(|file| file.len() == 0) {
+        return Err(damaged(path, "it is empty"));
+    }
     loop {
         match redb_file::open(path, ConcurrencyMode::ExclusiveWriter, load) {
             Ok((_, loaded)) if loaded.format > FORMAT => {
@@ -262,16 +266,18 @@ fn open(path: &Path) -> Result<(Database, Loaded)> {
             Ok(opened) => return Ok(opened),
             // File locks cannot be awaited with a timeout.
             Err(Refused::InUse) if begun.elapsed() < OPEN_TIMEOUT => std::thread::sleep(OPEN_TIMEOUT / 40),
-            Err(Refused::Damaged(reason)) => {
-                let reason = format!(
-                    "{reason}; restore it from a backup, or remove it: this master then gets the records of the others, and \
-                     what only it knew is lost"
-                );
-                return Err(Error::malformed(path, reason));
-            }
+            Err(Refused::Damaged(reason)) => return Err(damaged(path, &reason)),
             Err(refused) => return Err(refused.error(path)),
         }
     }
+}
+
+fn damaged(path: &Path, reason: &str) -> Error {
+    let reason = format!(
+        "{reason}; restore it from a backup, or remove it: this master then gets the records of the others, and what only it \
+         knew is lost"
+    );
+    Error::malformed(path, reason)
 }
 
 /// Reads what is kept in memory; makes the tables of a new file.

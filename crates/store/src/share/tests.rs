@@ -225,7 +225,7 @@ fn a_damaged_file_is_refused_and_kept() {
     let cut = whole[..whole.len() / 2].to_vec();
     let mut mixed = whole.clone();
     mixed[..64].fill(0xff);
-    for damaged in [b"no database".to_vec(), cut, mixed, vec![0; 8_192]] {
+    for damaged in [b"no database".to_vec(), cut, mixed, vec![0; 8_192], Vec::new()] {
         fs::write(&path, &damaged).unwrap();
         refused(&dir);
         assert!(path.exists() && !path.with_extension("redb.damaged-1").exists());
