@@ -88,7 +88,9 @@ impl<'a> Cluster<'a> {
             }
             Shape::Hot | Shape::Set { .. } => None,
         };
-        let cluster = Cluster { lab, shape, masters, minions, servers, clock: find_clock() };
+        // With the library, masters of a cluster of Salt cannot sleep, and end when they start.
+        let clock = find_clock().filter(|_| shape == Shape::Hot || salt.is_ours());
+        let cluster = Cluster { lab, shape, masters, minions, servers, clock };
         for number in 0..MASTERS {
             config::master(&cluster.masters, number, transport, shape)?;
         }

@@ -68,7 +68,7 @@ pub fn master(all: &[Node], number: usize, transport: Transport, shape: Shape) -
     settings.set("pillar_roots", json!({"base": [node.root.join("srv/pillar").display().to_string()]}));
     if let Shape::Set { witness, carrier } = shape {
         let peers = all.iter().filter(|other| other.host.name != node.host.name).map(|other| other.host.name.as_str());
-        settings.set("id", node.host.name.as_str()).set("cluster_id", "outage").set("schedule", beats());
+        settings.set("id", node.host.name.as_str()).set("cluster_id", "outage");
         match carrier {
             Carrier::Links => settings.set("cluster_peers", peers.collect::<Vec<_>>()),
             Carrier::Nats | Carrier::JetStream => {
@@ -76,18 +76,32 @@ pub fn master(all: &[Node], number: usize, transport: Transport, shape: Shape) -
                 settings.set("cluster_bus", servers.collect::<Vec<_>>())
             }
         };
-        if node.salt.is_ours() {
-            settings.set("cluster_secret", "5b0f9a2c7e41d836a1f0c9b2e87d4365");
-        } else {
-            let shared = |name: &str| node.root.with_file_name("shared").join(name).display().to_string();
-            // A cluster of Salt is masters on one file system.
-            settings.set("cluster_pki_dir", shared("pki")).set("cachedir", shared("cache"));
-        }
+        settings.set("cluster_secret", "5b0f9a2c7e41d836a1f0c9b2e87d4365");
+        match node.salt.is_ours() {
+            true => settings.set("schedule", beats()),
+            // Each master of a cluster of Salt runs its own schedule; three processes of Python every two seconds leave no time
+            // for anything else.
+            false => of_salt(&mut settings, all, node),
+        };
         if witness && number + 1 == MASTERS {
             settings.set("cluster_role", "witness");
         }
     }
     settings.write(&node.root.join("conf/master"))
+}
+
+/// Adds what masters of Salt need to be one cluster: one file system, and `interface` as the name of each in `cluster_peers` and in
+/// the log of its Raft. With `0.0.0.0` there, all have one name, nobody becomes the leader, and they refuse every request.
+fn of_salt<'a>(settings: &'a mut Settings, all: &[Node], node: &Node) -> &'a mut Settings {
+    let shared = |name: &str| node.root.with_file_name("shared").join(name).display().to_string();
+    settings.set("cluster_pki_dir", shared("pki")).set("cachedir", shared("cache"));
+    // Salt puts `root_dir` before all directories that are outside of it.
+    let root = node.root.parent().unwrap_or(&node.root);
+    settings.set("root_dir", root.display().to_string());
+    let address = |node: &Node| node.host.address.to_string();
+    let peers = all.iter().filter(|other| other.host.name != node.host.name).map(address);
+    settings.set("cluster_peers", peers.collect::<Vec<_>>());
+    settings.set("interface", address(node)).set("id", address(node))
 }
 
 /// An entry of the schedule that notes when and on which master it ran. Programs with another time than the machine share the

@@ -125,15 +125,13 @@ impl Row<'_> {
         };
         let noticed = seconds(outcome.noticed, if fault.is_seen() && side.is_ours() { "never" } else { "-" });
         let other = seconds(outcome.other, if fault.leaves_minions() { "never" } else { "-" });
-        let (agree, gap) = (seconds(outcome.agree, "never"), format!("{:.1} s", outcome.leases.gap));
+        let agree = seconds(outcome.agree, "never");
+        let of_schedule = |text: String| if side.is_ours() { text } else { "-".to_owned() };
+        let gap = of_schedule(format!("{:.1} s", outcome.leases.gap));
+        let leases = of_schedule(outcome.leases.doubled.to_string());
         println!(
             "{head} {noticed:>7} | {other:>7} | {agree:>7} | {gap:>7} | {:>4} | {:>4} | {:>4} | {:>7} | {:>5} | {:>6} |",
-            outcome.jobs,
-            outcome.decisions,
-            outcome.keys_lost,
-            outcome.returns_lost,
-            outcome.not_once,
-            outcome.leases.doubled
+            outcome.jobs, outcome.decisions, outcome.keys_lost, outcome.returns_lost, outcome.not_once, leases
         );
         let unseen = fault.is_seen() && outcome.noticed.is_none();
         let bad = outcome.lost() > 0 || outcome.agree.is_none() || unseen || !outcome.has_lease(fault);
