@@ -1,9 +1,11 @@
 //! `cargo xtask bench sharing`: what two masters that share cost, beside the same two masters without sharing.
 //!
 //! Each part takes at most two minutes, and can be run alone: `bench sharing keys`, `commands`, `returns`, `missed`, `copy`, `idle`.
+//! `bench sharing fleet` takes some minutes and most of the memory of a small machine, and is run only by its name.
 
 mod commands;
 mod copy;
+mod fleet;
 mod idle;
 mod keys;
 mod load;
@@ -47,18 +49,27 @@ const PARTS: [Part; 6] = [
     ("idle", idle::measure),
 ];
 
-/// Measures the parts that are named, or all, and prints a table.
+/// The part that runs only by its name.
+const FLEET: Part = ("fleet", fleet::measure);
+
+/// Measures the parts that are named, or all but the fleet, and prints a table.
 pub fn main(names: &[String]) -> Result<()> {
-    if let Some(name) = names.iter().find(|name| !PARTS.iter().any(|(known, _)| known == name)) {
-        bail!("there is no part {name:?}: {}", PARTS.map(|(name, _)| name).join(", "));
+    let known: Vec<Part> = PARTS.into_iter().chain([FLEET]).collect();
+    if let Some(name) = names.iter().find(|name| !known.iter().any(|(known, _)| known == name)) {
+        let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        bail!("there is no part {name:?}: {}", known.join(", "));
     }
+    let parts = match names {
+        [] => PARTS.to_vec(),
+        names => known.into_iter().filter(|(known, _)| names.iter().any(|name| name == known)).collect(),
+    };
     let ours = Salt::ours()?;
     ensure!(ours.is_ours(), "only masters of Saltern share");
     let _alone = Slot::all()?;
     println!("| {:<62} | {:>14} | {:>14} | goal |", "two masters", "not sharing", "sharing");
     println!("|{:-<64}|{:->16}|{:->16}|------|", "", ":", ":");
     let mut missed = 0;
-    for (_, measure) in PARTS.iter().filter(|(name, _)| names.is_empty() || names.iter().any(|wanted| wanted == name)) {
+    for (_, measure) in parts {
         // A new directory, so that no part sees what another has left.
         let sandbox = Sandbox::new()?;
         let lines = measure(&sandbox, &ours);
