@@ -6,11 +6,8 @@ use crate::tally::Tally;
 use crate::times::Times;
 use crate::{fuzz, instructions, nats, packages};
 
-/// Storms of the simulation in a full run; the short one leaves the number to the test.
+/// Storms of the simulation in a full run, and of masters that share; the short one leaves the numbers to the test.
 const STORMS: &str = "500";
-
-/// Storms of masters that share in a full run: each takes three times as long as another one.
-const SHARING_STORMS: &str = "60";
 
 /// The number of random histories of shared records that a full run checks.
 const HISTORIES: &str = "100000";
@@ -28,6 +25,9 @@ const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
 pub fn run(scope: Scope) -> Half {
     let (mut tally, mut times) = (Tally::default(), Times::default());
     tally.check("cargo clippy", times.of("lints", lints));
+    if scope == Scope::Full {
+        tally.check("cargo check", times.of("the program without what only tests have", check_program));
+    }
     times.of("unit tests", || unit_tests(scope, &mut tally))?;
     if scope == Scope::Full {
         times.of("storms", || storms(&mut tally))?;
@@ -51,6 +51,11 @@ fn lints() -> bool {
     checked(cargo(&["clippy"]).args(args).low_priority())
 }
 
+/// All other builds have the features that only tests have, so they do not notice that the program needs one of them.
+fn check_program() -> bool {
+    checked(cargo(&["check", "--package", "saltern-cli"]).low_priority())
+}
+
 fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
     let step = nats::known_to(unit_test_step().arg("--no-fail-fast"));
     let step = match scope {
@@ -71,10 +76,8 @@ pub fn unit_test_step() -> Step {
 
 /// All storms of a full run. The unit tests have run some already.
 fn storms(tally: &mut Tally) -> Result<(), Failure> {
-    let step = unit_test_step()
-        .args(["--test", "storms"])
-        .env("SALTERN_STORMS", STORMS)
-        .env("SALTERN_SHARING_STORMS", SHARING_STORMS);
+    let step =
+        unit_test_step().args(["--test", "storms"]).env("SALTERN_STORMS", STORMS).env("SALTERN_SHARING_STORMS", STORMS);
     follow(tally, step.low_priority())
 }
 

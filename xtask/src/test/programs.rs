@@ -12,8 +12,7 @@ use crate::{nats, real_salt};
 /// The programs that are built before anything runs. They are started directly: cargo would wait until what compiles beside them is
 /// ready.
 pub struct Programs {
-    /// The program under test: a copy, because in a full run the unit tests replace cargo's by one with the features that only tests
-    /// have.
+    /// The program under test: a copy, because another build may replace cargo's while it runs.
     saltern: PathBuf,
     /// The test programs of the comparison.
     comparison: Vec<PathBuf>,
@@ -22,12 +21,9 @@ pub struct Programs {
 impl Programs {
     /// Builds the program under test and those that test it.
     pub fn build(scope: Scope) -> Result<Programs, Failure> {
-        match scope {
-            // The build of the unit tests, which has the program too, with the features that only tests have: building it a second time
-            // without them would take a fifth of the run.
-            Scope::Short => super::code::unit_test_step().arg("--no-run").run()?,
-            Scope::Full => cargo(&["build", "--package", "saltern-cli"]).run()?,
-        }
+        // The build of the unit tests, which has the program too, with the features that only tests have: building it a second time
+        // without them would take a fifth of the run.
+        super::code::unit_test_step().arg("--no-run").run()?;
         let saltern = copied(&checked_program())?;
         let comparison = test_programs(cargo(&["test", "--no-run", "--package", "saltern-interop"]))?;
         if scope == Scope::Full {
