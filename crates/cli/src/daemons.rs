@@ -74,10 +74,10 @@ where
             let (status, mut text) = (status(plan.program, &error), prepare::complaint(plan.program.name(), &error));
             tracing::error!("{}", value::error::chain(error.as_ref()));
             if !(has_log && shows_errors_on_console(plan)) {
-                eprintln!("{}", value::escape::for_terminal(&text));
+                rt::complain!("{}", value::escape::for_terminal(&text));
             }
             if status == exit_codes::NO_PORTS {
-                eprintln!("{NO_PORTS}");
+                rt::complain!("{NO_PORTS}");
                 text = format!("{text}\n{NO_PORTS}");
             }
             // A daemon in the background has no standard error; the program that started it prints this.
@@ -206,7 +206,7 @@ fn restart() -> ExitCode {
         Ok(program) => std::process::Command::new(program).arg0(name).args(words).exec(),
         Err(error) => error,
     };
-    eprintln!("failed to restart: {}", value::error::chain(&error));
+    rt::complain!("failed to restart: {}", value::error::chain(&error));
     ExitCode::from(exit_codes::GENERIC)
 }
 

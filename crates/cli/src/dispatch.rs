@@ -117,7 +117,7 @@ fn more_from_stdin(program: Program) -> impl FnOnce(Parsed) -> Result<Parsed, St
 }
 
 fn fail(text: &str, code: u8) -> ExitCode {
-    eprintln!("saltern: error: {text}");
+    rt::complain!("saltern: error: {text}");
     ExitCode::from(code)
 }
 

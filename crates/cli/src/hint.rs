@@ -42,7 +42,7 @@ impl Hints {
     /// Prints the hints.
     pub fn say(&self) {
         for hint in &self.said {
-            eprintln!("{hint}");
+            rt::complain!("{hint}");
         }
     }
 }

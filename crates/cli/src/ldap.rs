@@ -11,7 +11,7 @@ pub fn check() -> ExitCode {
     match close_inherited().and_then(|()| take_socket()).and_then(|mut socket| auth::ldap::answer(&mut socket)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("saltern: error: the LDAP server cannot be asked: {error}");
+            rt::complain!("saltern: error: the LDAP server cannot be asked: {error}");
             ExitCode::from(exit_codes::GENERIC)
         }
     }

@@ -3,6 +3,9 @@
 //! [`main`] finds the program; each has a module with its name. The work is done in other crates; here is the user
 //! interface.
 
+// `rt::complain` writes lines to standard error: `eprintln` panics when nobody reads them.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 pub mod args;
 mod catalogue;
 mod complete;

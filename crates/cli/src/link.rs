@@ -18,7 +18,7 @@ pub fn link(directory: &Path, force: bool) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("saltern link: {}", value::error::chain(error.as_ref()));
+            rt::complain!("saltern link: {}", value::error::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }

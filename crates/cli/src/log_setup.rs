@@ -48,11 +48,11 @@ fn open_known(program: Program, log: &Log, file: &str, user: &str) {
     let settings = logging::Settings { file: Some(file), user: Some(user), ..console.clone() };
     let Err(error) = logging::init(&settings) else { return };
     // An ordinary user may list keys but not write to the log file. The error quotes its cause.
-    eprintln!("{}: warning: {error}", program.name());
+    rt::complain!("{}: warning: {error}", program.name());
     if let Err(again) = logging::init(&console)
         && again.to_string() != error.to_string()
     {
-        eprintln!("{}: warning: {again}", program.name());
+        rt::complain!("{}: warning: {again}", program.name());
     }
 }
 

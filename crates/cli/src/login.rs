@@ -49,13 +49,13 @@ impl Failed {
                     BACKENDS.join(", ")
                 ))?;
                 if let Some(near) = hint::nearest(backend, BACKENDS) {
-                    eprintln!("{}", hint::did_you_mean(near));
+                    rt::complain!("{}", hint::did_you_mean(near));
                 }
-                eprintln!("ERROR: Authentication failed");
+                rt::complain!("ERROR: Authentication failed");
                 Ok(exit_codes::NO_RETURN)
             }
             Failed::Interrupted => {
-                eprintln!("\nExiting gracefully on Ctrl-c");
+                rt::complain!("\nExiting gracefully on Ctrl-c");
                 Ok(exit_codes::OK)
             }
         }
@@ -208,9 +208,10 @@ fn visible(prompt: &str) -> Result<String> {
 fn hidden(prompt: &str) -> Result<String> {
     let Ok(terminal) = fs::OpenOptions::new().read(true).write(true).open("/dev/tty") else {
         if io::stdin().is_terminal() {
-            eprintln!("Warning: Password input may be echoed.");
+            rt::complain!("Warning: Password input may be echoed.");
         }
-        eprint!("{prompt}");
+        // Not a line: the answer follows it.
+        let _ = io::stderr().write_all(prompt.as_bytes());
         return line(&mut io::stdin().lock());
     };
     let _silence = Silence::of(&terminal).context("failed to hide the password")?;
@@ -262,7 +263,7 @@ impl<'a> Silence<'a> {
 impl Drop for Silence<'_> {
     fn drop(&mut self) {
         if let Err(error) = termios::tcsetattr(self.terminal.as_fd(), SetArg::TCSAFLUSH, &self.before) {
-            eprintln!("the terminal still hides what is typed ({error}); `stty echo` shows it again");
+            rt::complain!("the terminal still hides what is typed ({error}); `stty echo` shows it again");
         }
     }
 }

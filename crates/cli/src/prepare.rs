@@ -80,7 +80,7 @@ fn check_user(user: &str, verify_env: bool) -> Result<(), ExitCode> {
     if !verify_env || user.is_empty() || exists() {
         return Ok(());
     }
-    eprintln!("{}", daemon::Error::NoUser { user: user.to_owned() });
+    rt::complain!("{}", daemon::Error::NoUser { user: user.to_owned() });
     Err(ExitCode::from(exit_codes::NO_USER))
 }
 
@@ -95,7 +95,7 @@ fn failed(error: &config::Error) -> ExitCode {
         }
         error => chain(error),
     };
-    eprintln!("[ERROR   ] {}", value::escape::for_terminal(&text));
+    rt::complain!("[ERROR   ] {}", value::escape::for_terminal(&text));
     ExitCode::from(exit_codes::GENERIC)
 }
 
@@ -164,7 +164,7 @@ impl Flags {
         let source = Source::from_env(role, directory.as_deref());
         // As in Salt, a warning is logged and the defaults are used.
         if !source.directory().is_dir() {
-            eprintln!("WARNING: CONFIG '{}' directory does not exist.", source.directory().display());
+            rt::complain!("WARNING: CONFIG '{}' directory does not exist.", source.directory().display());
         }
         source
     }
@@ -218,7 +218,7 @@ fn read_theme(path: &Path) -> anyhow::Result<Value> {
 
 /// Prints an error. It may quote a peer, so control characters are made harmless.
 pub fn complain(program: &str, error: &anyhow::Error) {
-    eprintln!("{}", value::escape::for_terminal(&complaint(program, error)));
+    rt::complain!("{}", value::escape::for_terminal(&complaint(program, error)));
 }
 
 /// Returns what to print about an error. Salt's sentences about the system stand alone, as Salt prints them.

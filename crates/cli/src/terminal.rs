@@ -15,6 +15,6 @@ pub fn print(text: &str) {
 
 /// Prints what is wrong with a command line, in the form of Salt's programs, and returns the exit code.
 pub fn usage_error(program: Program, text: &str) -> ExitCode {
-    eprintln!("{}\n{}: error: {text}", usage(program), program.name());
+    rt::complain!("{}\n{}: error: {text}", usage(program), program.name());
     ExitCode::from(exit_codes::USAGE)
 }

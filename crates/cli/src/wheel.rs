@@ -23,7 +23,7 @@ pub fn main(words: Vec<String>) -> ExitCode {
     match ready(words).and_then(|prepared| run(prepared).map_err(|error| value::error::chain(error.as_ref()))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("{}", value::escape::for_terminal(&text));
+            rt::complain!("{}", value::escape::for_terminal(&text));
             ExitCode::from(exit_codes::GENERIC)
         }
     }

@@ -46,6 +46,17 @@ fn usage_errors_have_salts_words_and_code() {
 }
 
 #[test]
+fn the_exit_code_stays_when_nobody_reads_the_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saltern"));
+    command.args(["salt", "-x"]).env("HOME", directory.path()).env_remove("SALT_CONFIG_DIR");
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(64));
+}
+
+#[test]
 fn a_daemon_that_cannot_start_says_why_with_salts_exit_code() {
     let directory = master();
     let root = directory.path().display();

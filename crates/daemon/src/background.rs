@@ -85,12 +85,12 @@ fn wait_for(mut word: PipeReader, patience: Duration) -> u8 {
     match (read, said.split_first()) {
         (Ok(_), Some((status, text))) => {
             if !text.is_empty() {
-                eprintln!("{}", String::from_utf8_lossy(text).trim_end());
+                rt::complain!("{}", String::from_utf8_lossy(text).trim_end());
             }
             *status
         }
         _ => {
-            eprintln!("The daemon ended before it was ready; see its log.");
+            rt::complain!("The daemon ended before it was ready; see its log.");
             1
         }
     }

@@ -6,6 +6,9 @@
 //! with [`notify_stopping`]. Meanwhile [`Reports`] writes a report at SIGUSR1. [`go_to_background`] forks, so it must be called
 //! before any thread exists.
 
+// `rt::complain` writes lines to standard error: `eprintln` panics when nobody reads them.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod background;
 mod env;
 mod limits;

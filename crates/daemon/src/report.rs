@@ -64,7 +64,7 @@ impl Reports {
     async fn write(&self) {
         let text = self.text().await;
         if io::stderr().is_terminal() {
-            eprint!("{text}");
+            rt::complain!("{}", text.strip_suffix('\n').unwrap_or(&text));
             return;
         }
         let written = tokio::task::spawn_blocking(move || write_file(&std::env::temp_dir(), SystemTime::now(), &text));

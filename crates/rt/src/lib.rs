@@ -6,6 +6,7 @@
 
 mod behind_others;
 mod clock;
+mod complain;
 pub mod disk;
 mod net;
 pub mod owned;

@@ -288,7 +288,7 @@ impl Drop for Cluster {
             return;
         }
         if let Err(error) = fs::remove_dir_all(&self.dir) {
-            eprintln!("saltern demo: failed to remove {}: {error}", self.dir.display());
+            rt::complain!("saltern demo: failed to remove {}: {error}", self.dir.display());
         }
     }
 }

@@ -72,7 +72,7 @@ fn ending(error: &anyhow::Error) -> ExitCode {
     if is_closed_output(error) {
         return ExitCode::from(BY_SIGPIPE);
     }
-    eprintln!("saltern demo: {error:#}");
+    rt::complain!("saltern demo: {error:#}");
     ExitCode::FAILURE
 }
 

@@ -159,7 +159,7 @@ pub fn wait_for_minions(cluster: &Cluster, number: usize) -> Result<()> {
         Ok(cluster.run("salt", &config, &["-t", "1", "*", "test.ping"])?.status.success())
     });
     if outcome.is_err() && cluster.go_on().is_ok() {
-        eprintln!("{}", tail(&cluster.minion_dir(MINIONS[0]).join("minion.out"), 2000));
+        rt::complain!("{}", tail(&cluster.minion_dir(MINIONS[0]).join("minion.out"), 2000));
     }
     outcome
 }

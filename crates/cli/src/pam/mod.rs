@@ -32,7 +32,7 @@ const LONGEST: u64 = 4096;
 pub fn keeper(service: &str) -> ExitCode {
     daemon::keep_memory_private(daemon::Children::Own);
     if let Err(error) = close_inherited() {
-        eprintln!("saltern: error: the keeper of PAM cannot close what it inherited: {error}");
+        rt::complain!("saltern: error: the keeper of PAM cannot close what it inherited: {error}");
         return ExitCode::from(exit_codes::GENERIC);
     }
     let running = Arc::new(AtomicUsize::new(0));
@@ -41,7 +41,7 @@ pub fn keeper(service: &str) -> ExitCode {
             Ok(Some(socket)) => answer(service, socket, &running),
             Ok(None) => return ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("saltern: error: the helper of PAM cannot be asked: {error}");
+                rt::complain!("saltern: error: the helper of PAM cannot be asked: {error}");
                 return ExitCode::from(exit_codes::GENERIC);
             }
         }
@@ -87,7 +87,7 @@ fn answer(service: &str, socket: OwnedFd, running: &Arc<AtomicUsize>) {
     let (service, running) = (service.to_owned(), running.clone());
     std::thread::spawn(move || {
         if let Err(error) = helper(&service, socket) {
-            eprintln!("saltern: error: failed to start a helper for PAM: {error}");
+            rt::complain!("saltern: error: failed to start a helper for PAM: {error}");
         }
         running.fetch_sub(1, Ordering::Relaxed);
     });
@@ -122,7 +122,7 @@ pub fn check(service: &str) -> ExitCode {
     match close_inherited().and_then(|()| take_socket()).and_then(|mut socket| reply(service, &mut socket)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("saltern: error: PAM cannot be asked: {error}");
+            rt::complain!("saltern: error: PAM cannot be asked: {error}");
             ExitCode::from(exit_codes::GENERIC)
         }
     }

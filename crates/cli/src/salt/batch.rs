@@ -38,7 +38,7 @@ impl Session {
         let size: Size = match size.parse() {
             Ok(size) => size,
             Err(error) => {
-                eprintln!("{error}");
+                rt::complain!("{error}");
                 return Ok(exit_codes::GENERIC);
             }
         };

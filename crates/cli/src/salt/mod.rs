@@ -53,7 +53,8 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Ok(job) => job,
         Err(Incomplete::Usage(text)) => return usage_error(Program::Salt, &text),
         Err(missing) => {
-            eprint!("{missing}");
+            let text = missing.to_string();
+            rt::complain!("{}", text.strip_suffix('\n').unwrap_or(&text));
             return ExitCode::from(missing.code());
         }
     };
@@ -88,8 +89,8 @@ fn run(prepared: OnMaster, mut job: Job, hold: Duration) -> Result<u8> {
         outputters::print_line(&format!("Node group {name} unavailable in {file}"))?;
         let known = prepared.config.nodegroups.keys().filter_map(Value::as_str);
         match hint::nearest(name, known) {
-            Some(near) => eprintln!("{error}. {}", hint::did_you_mean(near)),
-            None => eprintln!("{error}"),
+            Some(near) => rt::complain!("{error}. {}", hint::did_you_mean(near)),
+            None => rt::complain!("{error}"),
         }
         return Ok(exit_codes::GENERIC);
     }
@@ -122,7 +123,7 @@ fn on_interrupt(jid: Option<&String>, hold: Duration) -> u8 {
             text.push_str(&format!("\n\n{}", hold::left_behind(jid, hold)));
         }
     }
-    eprintln!("{text}");
+    rt::complain!("{text}");
     exit_codes::OK
 }
 
@@ -176,7 +177,7 @@ impl Session {
             let ids = match known.expected(&self.job, self.delimiter()) {
                 Ok(ids) => ids,
                 Err(error) => {
-                    eprintln!("{}", value::error::chain(error.as_ref()));
+                    rt::complain!("{}", value::error::chain(error.as_ref()));
                     Vec::new()
                 }
             };
@@ -227,7 +228,7 @@ impl Session {
         outputters::display(&value::error::chain(error).into(), None, &self.settings, 1)?;
         let kept = login::about_kept_token(&self.prepared.options, &self.prepared.config);
         if let Some(hint) = kept.as_ref().filter(|_| is_about_login(error)) {
-            eprintln!("{hint}");
+            rt::complain!("{hint}");
         }
         // A token counts without `-a` as well, and is refused with the same code.
         let logs_in = kept.is_some() || login::is_wanted(&self.prepared.options);
@@ -369,7 +370,7 @@ impl Session {
             None => no_return(&self.settings)?,
             Some(0) => exit_codes::OK,
             Some(_) => {
-                eprintln!("ERROR: Minions returned with non-zero exit code");
+                rt::complain!("ERROR: Minions returned with non-zero exit code");
                 exit_codes::GENERIC
             }
         })
@@ -438,11 +439,11 @@ fn no_return(settings: &Settings) -> Result<u8> {
 }
 
 fn say_no_return() -> u8 {
-    eprintln!("ERROR: No return received");
+    rt::complain!("ERROR: No return received");
     exit_codes::NO_RETURN
 }
 
 fn no_docs() -> u8 {
-    eprintln!("No minions found to gather docs from");
+    rt::complain!("No minions found to gather docs from");
     exit_codes::NO_RETURN
 }

@@ -79,7 +79,7 @@ impl<'a> Printer<'a> {
                 }
             }
             Outcome::Step(step) => self.progress.step(&step),
-            Outcome::Waiting(ids) => eprintln!("{}", super::hold::waiting(&ids)),
+            Outcome::Waiting(ids) => rt::complain!("{}", super::hold::waiting(&ids)),
         }
     }
 

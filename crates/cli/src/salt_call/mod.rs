@@ -94,7 +94,7 @@ fn adjust(parsed: &mut Parsed) {
     } else if !ignored.is_empty() {
         let verb = if ignored.len() == 1 { "is" } else { "are" };
         // The warning of Salt 3008, word for word.
-        eprintln!(
+        rt::complain!(
             "Warning: {} {verb} ignored because --local was not specified; the remote file client retrieves these from \
              the master. Re-run with --local to use the local override.",
             ignored.join(", ")
@@ -196,7 +196,7 @@ async fn unless_stopped(config: config::Minion, request: minion::Request) -> Res
     tokio::select! {
         answer = &mut call => return Ok(Some(answer?)),
         _ = terminated.recv() => {}
-        _ = tokio::signal::ctrl_c() => eprintln!("\nExiting gracefully on Ctrl-c"),
+        _ = tokio::signal::ctrl_c() => rt::complain!("\nExiting gracefully on Ctrl-c"),
     }
     stop.cancel();
     // Its result is no longer needed.
@@ -210,9 +210,9 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     let settings = prepare::output_settings(&options);
     let code = match Presentation::of(function, &answer, || usage(function)) {
         Presentation::Complaint { text, usage, code } => {
-            eprintln!("{}", value::escape::for_terminal(&text));
+            rt::complain!("{}", value::escape::for_terminal(&text));
             if let Some(hint) = hint::of_text(&text) {
-                eprintln!("{hint}");
+                rt::complain!("{hint}");
             }
             if let Some(usage) = usage {
                 outputters::print_line(&usage)?;

@@ -45,7 +45,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Ok(()) => ExitCode::from(exit_codes::OK),
         Err(error) => match error.downcast_ref::<plan::Unusable>() {
             Some(unusable) => {
-                eprintln!("{unusable}");
+                rt::complain!("{unusable}");
                 ExitCode::from(unusable.code())
             }
             None => {

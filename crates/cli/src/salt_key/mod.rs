@@ -58,7 +58,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     let delete_all = prepared.options.get("delete_all").is_some_and(Value::truthy);
     if delete_all && !prepared.arguments.is_empty() {
         // Salt's exit code for this is 0.
-        eprintln!("Error: Delete all takes no arguments. Use -d to delete specified keys");
+        rt::complain!("Error: Delete all takes no arguments. Use -d to delete specified keys");
         return ExitCode::from(exit_codes::OK);
     }
     match run(&prepared) {
@@ -109,7 +109,7 @@ fn refused(error: anyhow::Error, prepared: &OnMaster, settings: &Settings) -> Re
         client::Error::Refused(text) => {
             outputters::display(&text.into(), Some("nested"), settings, 0)?;
             if let Some(hint) = token {
-                eprintln!("{hint}, unless it lacks the permission");
+                rt::complain!("{hint}, unless it lacks the permission");
             }
             Ok(exit_codes::GENERIC)
         }
@@ -304,8 +304,8 @@ impl Command<'_> {
         // Reported one by one: the other keys of the glob have been accepted.
         for id in changes.missed {
             match verb {
-                Verb::Accept => eprintln!("Unable to accept invalid key for {id}."),
-                Verb::Reject | Verb::Delete => eprintln!("The key of minion {id} was not {}.", verb.done()),
+                Verb::Accept => rt::complain!("Unable to accept invalid key for {id}."),
+                Verb::Reject | Verb::Delete => rt::complain!("The key of minion {id} was not {}.", verb.done()),
             }
         }
         for id in changes.done {
@@ -329,7 +329,7 @@ impl Command<'_> {
         let not_told = match master {
             SetMaster::Answers => self.not_told(matching, verb),
             SetMaster::Stopped => {
-                eprintln!("The master is not running: other masters learn of this when it starts.");
+                rt::complain!("The master is not running: other masters learn of this when it starts.");
                 None
             }
             SetMaster::None => None,
@@ -349,7 +349,9 @@ impl Command<'_> {
         match self.ask_master(map! { "what" => "announce", "ids" => ids(matching) }, ANNOUNCED) {
             Ok(_) => SetMaster::Answers,
             Err(error) if error.is::<Elapsed>() || matches!(error.downcast_ref(), Some(client::Error::TimedOut)) => {
-                eprintln!("The master does not answer: it tells other masters of the change when it is well again.");
+                rt::complain!(
+                    "The master does not answer: it tells other masters of the change when it is well again."
+                );
                 SetMaster::None
             }
             Err(error) => {
@@ -367,7 +369,7 @@ impl Command<'_> {
             Ok(answer) => not_stored(&answer),
             Err(error) => {
                 // The change is made; this is only about who knows.
-                eprintln!("The master has not confirmed that other masters are told: {error:#}");
+                rt::complain!("The master has not confirmed that other masters are told: {error:#}");
                 None
             }
         }

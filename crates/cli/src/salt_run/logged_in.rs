@@ -42,7 +42,7 @@ pub(super) async fn run(session: &Session, plan: Plan, call: Call) -> anyhow::Re
             if is_about_token(&error)
                 && let Some(hint) = login::about_kept_token(&session.options, &session.ctx.config)
             {
-                eprintln!("{hint}, unless it lacks the permission");
+                rt::complain!("{hint}, unless it lacks the permission");
             }
             Ok(exit_codes::GENERIC)
         }

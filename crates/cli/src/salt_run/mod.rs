@@ -83,7 +83,7 @@ fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
         tokio::select! {
             code = session.run(call, checked) => code,
             _ = tokio::signal::ctrl_c() => {
-                eprintln!("\nExiting gracefully on Ctrl-c");
+                rt::complain!("\nExiting gracefully on Ctrl-c");
                 Ok(exit_codes::OK)
             }
         }
@@ -200,7 +200,7 @@ impl Session {
             outputters::display(&shown, Some("nested"), &self.settings, 0)?;
             let known: Vec<String> = runners::docs(RUNNERS, "").into_iter().map(|(name, _)| name.to_string()).collect();
             if let Some(hint) = hint::of_function(&self.function, &known) {
-                eprintln!("{hint}");
+                rt::complain!("{hint}");
             }
         }
         Ok(exit_codes::OK)

@@ -28,7 +28,8 @@ pub fn main(words: &[String]) -> ExitCode {
     let arguments = match Arguments::try_parse_from(all) {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => {
-            eprint!("{error}");
+            let text = error.to_string();
+            rt::complain!("{}", text.strip_suffix('\n').unwrap_or(&text));
             return ExitCode::from(exit_codes::USAGE);
         }
         Err(help) => {
@@ -39,7 +40,7 @@ pub fn main(words: &[String]) -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("saltern swarm: error: {}", value::error::chain(error.as_ref()));
+            rt::complain!("saltern swarm: error: {}", value::error::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }
