@@ -61,7 +61,7 @@ impl MasterFiles {
     /// Prints to standard error why a target matches no minion, if it is invalid or looks mistyped.
     pub fn explain(&self, job: &Job, delimiter: &str) {
         if let Some(text) = self.explanation(job, delimiter) {
-            eprintln!("{text}");
+            rt::complain!("{text}");
         }
     }
 
@@ -80,14 +80,17 @@ impl MasterFiles {
             _ => return None,
         };
         let accepted = self.accepted();
-        let pending = |id: &str| self.accepted_dir.with_file_name("minions_pre").join(id).is_file();
+        let is_in = |bank: &str, id: &str| self.accepted_dir.with_file_name(bank).join(id).is_file();
         let lines = named.iter().take(MOST_EXPLAINED).filter_map(|id| {
             // A path would lead out of the directory of keys.
             if id.contains('/') {
                 return None;
             }
-            if pending(id) {
+            if is_in("minions_pre", id) {
                 return Some(format!("The key of '{id}' is not accepted yet. See: salt-key -a {id}"));
+            }
+            if is_in("minions_rejected", id) {
+                return Some(format!("The key of '{id}' is rejected. See: salt-key -l rejected"));
             }
             let near = hint::nearest(id, accepted.iter().map(String::as_str))?;
             Some(format!("There is no minion '{id}'. {}", hint::did_you_mean(near)))
