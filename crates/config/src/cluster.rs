@@ -79,14 +79,20 @@ pub enum ClusterRole {
     Reader,
 }
 
-/// What programs that would decide about keys are told on a reader.
+/// What programs that would decide about keys are told on a reader and on a witness.
 const READER: &str =
     "this master is a reader (cluster_role) and decides nothing about keys: do it on another master of the set";
+const WITNESS: &str =
+    "this master is a witness (cluster_role) and decides nothing about keys: do it on another master of the set";
 
 impl Cluster {
     /// Returns why programs on this host may not decide about the keys of minions, if they may not.
     pub fn refuses_key_decisions(&self) -> Option<&'static str> {
-        (self.role == ClusterRole::Reader).then_some(READER)
+        match self.role {
+            ClusterRole::Master => None,
+            ClusterRole::Witness => Some(WITNESS),
+            ClusterRole::Reader => Some(READER),
+        }
     }
 }
 
