@@ -109,6 +109,11 @@ impl Belonging {
         }
     }
 
+    /// Returns whether others have said that this master was removed.
+    pub fn is_removed(&self) -> bool {
+        matches!(self, Belonging::Refused { until: None, .. })
+    }
+
     /// Returns whether this master may have servers keep what it decides.
     pub fn may_keep(&self) -> bool {
         *self == Belonging::Settled

@@ -76,6 +76,12 @@ impl Worker {
         let Some((member, _)) = self.members.all().remove(&node) else {
             return Err(self.nobody_called(name));
         };
+        // Nobody would hear of it, and this master would refuse the others once it is set up again.
+        if self.belonging.is_removed() {
+            return Err(format!(
+                "this master was removed from the set, so it cannot remove {called}: `salt-run saltern.masters` says what to do"
+            ));
+        }
         let accepted = self.accepted_by(node);
         info!("{user} removes the master {called} from the set");
         let now = self.now();
