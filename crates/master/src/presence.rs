@@ -4,7 +4,7 @@
 //! Only an encrypted request authenticates a minion. It names the minion's abilities, and shows its address; a
 //! subscriber that claims the minion's name counts if it connects from the same address ([`ProvenAddresses`]). Minions
 //! that use libzmq do not name themselves. Those behind one address cannot be distinguished, so all of them count as
-//! connected as long as any nameless connection from there exists, as with Salt.
+//! connected as long as any nameless connection from there exists, as with Salt, or until another master hears from one of them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -151,6 +151,27 @@ impl Presence {
         self.addresses.forget(minion);
     }
 
+    /// Forgets where Salt minions were heard from that have just moved to another master, if fewer nameless connections come from
+    /// there than Salt minions that were heard from there: what is connected there are others behind the same address.
+    pub fn moved_away<'a>(&self, moved: impl Iterator<Item = &'a MinionId>, subscribers: &[SubscriberStatus]) {
+        let heard = self.addresses.all();
+        let (mut connections, mut minions) = (HashMap::<IpAddr, usize>::new(), HashMap::<IpAddr, usize>::new());
+        for subscriber in subscribers.iter().filter(|it| it.minion.is_none() && it.claimed.is_none()) {
+            *connections.entry(subscriber.peer.ip().to_canonical()).or_default() += 1;
+        }
+        for (_, from) in heard.iter().filter(|(id, _)| !self.says_its_name(id)) {
+            *minions.entry(*from).or_default() += 1;
+        }
+        for id in moved.filter(|id| !self.says_its_name(id)) {
+            let Some(from) = heard.get(id) else { continue };
+            let behind = minions.entry(*from).or_default();
+            if *behind > connections.get(from).copied().unwrap_or_default() {
+                *behind -= 1;
+                self.addresses.forget(id);
+            }
+        }
+    }
+
     /// Returns the connected minions, sorted by id.
     pub fn connected(&self, subscribers: &[SubscriberStatus]) -> Vec<MinionId> {
         let (named, nameless) = split(subscribers);
@@ -252,6 +273,25 @@ mod tests {
         assert_eq!(connected(&honest), ["ours", "stock"]);
         assert_eq!(connected(&[&honest[..], &claims].concat()), ["ours", "stock"]);
         assert_eq!(connected(&[(None, 1)]), [""; 0], "a minion of Saltern names itself");
+    }
+
+    #[test]
+    fn a_stock_minion_that_moved_is_not_taken_for_others_behind_its_address() {
+        let (presence, ..) = known();
+        presence.addresses.note(&id("beside"), from(2));
+        let connected = |claims: &[Claim]| {
+            let found = presence.connected(&subscribers(&presence, claims));
+            found.into_iter().map(|id| id.to_string()).collect::<Vec<String>>()
+        };
+        let (both, one): ([Claim; 2], [Claim; 1]) = ([(None, 2), (None, 2)], [(None, 2)]);
+        let moved = |claims: &[Claim]| presence.moved_away([id("stock")].iter(), &subscribers(&presence, claims));
+        moved(&both);
+        assert_eq!(connected(&both), ["beside", "stock"], "it is connected to both masters");
+        assert_eq!(connected(&one), ["beside", "stock"]);
+        moved(&one);
+        assert_eq!(connected(&one), ["beside"]);
+        presence.addresses.note(&id("stock"), from(2));
+        assert_eq!(connected(&one), ["beside", "stock"], "it was heard from again");
     }
 
     #[test]

@@ -296,6 +296,9 @@ impl Worker {
             // Jobs for them are looked for once for all that happens together.
             Ok(()) if change == HereChange::Went => self.note_moved(ids.iter().map(String::as_str)),
             Ok(()) => {
+                if change == HereChange::Came {
+                    self.moved_away(&ids);
+                }
                 let came = self.came.entry(from).or_default();
                 ids.into_iter().for_each(|id| *came.entry(id).or_default() |= change == HereChange::Came);
             }
@@ -305,6 +308,15 @@ impl Worker {
                     "what the master {name} says about its minions is ignored until it links again: it named {error}"
                 );
             }
+        }
+    }
+
+    /// Takes note that another member has heard from minions that may be connected here, as far as can be told.
+    fn moved_away(&self, ids: &[String]) {
+        let here = ids.iter().filter(|id| self.fleet.is_here(id));
+        let here: Vec<MinionId> = here.filter_map(|id| MinionId::new(id.as_str()).ok()).collect();
+        if !here.is_empty() {
+            self.shared.presence.moved_away(here.iter(), &self.shared.publisher.subscribers());
         }
     }
 
