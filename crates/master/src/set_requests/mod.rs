@@ -38,6 +38,8 @@ pub enum SetRequest {
     Confirm { ids: Vec<MinionId>, deleted: bool },
     /// The files of tokens have been changed.
     TokensChanged,
+    /// A program has changed what the data cache says of these minions. The answer is how many parts were looked at.
+    DataChanged(Vec<MinionId>),
     /// Masters that wait to be accepted.
     Waiting,
     /// The masters that a minion is connected to.
@@ -93,6 +95,7 @@ impl SetRequest {
             "announce" => Ok(SetRequest::Announce { ids: ids(load), user: user() }),
             "confirm" => Ok(SetRequest::Confirm { ids: ids(load), deleted: load.get("deleted") == Some(&true.into()) }),
             "tokens_changed" => Ok(SetRequest::TokensChanged),
+            "data_changed" => Ok(SetRequest::DataChanged(ids(load))),
             "waiting" => Ok(SetRequest::Waiting),
             "who" => Ok(SetRequest::Who(needed("minion")?)),
             "connected" => Ok(SetRequest::Connected),

@@ -41,6 +41,7 @@ impl Worker {
             }
             SetRequest::Confirm { ids, deleted } => Ok(self.confirm(&ids, deleted).into()),
             SetRequest::TokensChanged => Ok(self.look_at_tokens().into()),
+            SetRequest::DataChanged(ids) => self.data_changed(&ids).map(Value::from),
             SetRequest::Waiting => Ok(self.waiting().into()),
             SetRequest::Who(minion) => Ok(self.who(&minion).into()),
             SetRequest::Connected => {

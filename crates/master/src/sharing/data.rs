@@ -11,7 +11,7 @@ use wire::MinionId;
 use wire::msgpack::{Packing, pack_map_into};
 
 use super::worker::Worker;
-use crate::outgoing::{ChangedData, unpacked};
+use crate::outgoing::{ChangedData, shares_data, unpacked};
 
 /// The parts that are shared.
 const PARTS: [Part; 3] = [Part::Grains, Part::Pillar, Part::Mine];
@@ -41,6 +41,20 @@ impl Worker {
                 Some(Change::Write(key, Content::Data(Some(packed.into()))))
             }
             None => self.has_data(&key).then(|| Change::Write(key, Content::Data(None))),
+        }
+    }
+
+    /// Makes records of what a program has changed in the data cache. Returns how many parts of it were looked at.
+    pub(super) fn data_changed(&mut self, ids: &[MinionId]) -> Result<usize, String> {
+        if !shares_data(&self.shared.stores.config, &self.shared.stores.data) {
+            return Ok(0);
+        }
+        let changes = ids.iter().flat_map(|id| PARTS.map(|part| self.data_change(part.name(), id))).flatten();
+        let changes: Vec<Change> = changes.collect();
+        let count = changes.len();
+        match self.write_records(changes) {
+            true => Ok(count),
+            false => Err("the records could not be stored: see the log of the master".to_owned()),
         }
     }
 

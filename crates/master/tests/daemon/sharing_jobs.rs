@@ -10,7 +10,7 @@ use value::{Map, Value, list, map};
 
 use crate::common::{Master, Minion, event, jobs};
 use crate::logged;
-use crate::sharing::{Pair, becomes, delete, linked, own_user, until};
+use crate::sharing::{Pair, ask, becomes, delete, linked, own_user, until};
 
 /// Starts two masters that accept every key.
 async fn start(pair: &Pair) -> (Master, Master) {
@@ -246,6 +246,12 @@ async fn data_of_a_minion_are_on_both_masters_until_its_key_is_deleted() {
     minion.ask(map! { "cmd" => "_mine", "data" => map! { "b" => 2 } }).await;
     let both = || there.mine(&minion.id).unwrap().is_some_and(|mine| *mine == map! { "a" => 1, "b" => 2 });
     until("the mine changes on the other master", both).await;
+    // As `cache.clear_grains` does.
+    there.remove_part(cache::Part::Grains, &minion.id).unwrap();
+    let told = ask(&two, map! { "what" => "data_changed", "ids" => list!["web1", "unknown"] }).await;
+    assert!(told.get("sharing").is_some(), "{told}");
+    until("the grains are cleared on the other master", || here.grains(&minion.id).unwrap().is_none()).await;
+    assert!(here.pillar(&minion.id).unwrap().is_some());
 
     delete(&one, "minions", "web1").await;
     becomes(&two, "web1", &[]).await;

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::cache::{Cache, Part};
+use client::{LocalClient, settings};
 use exec::{KwArgs, Result, function};
 use git::{Group, LockType, Role};
 use pillar::GitExternal;
@@ -129,39 +131,55 @@ fn empty(ids: Vec<String>) -> Map {
 }
 
 /// The cached data to delete.
-#[derive(Clone, Copy, Default)]
-struct Clear<'a> {
+#[derive(Default)]
+struct Clear {
     pillar: bool,
     grains: bool,
     mine: bool,
-    mine_function: Option<&'a str>,
+    mine_function: Option<String>,
 }
 
-async fn clear(
-    ctx: &RunnerContext,
-    tgt: Option<Value>,
-    tgt_type: String,
-    what: impl FnOnce() -> Clear<'static> + Send + 'static,
-) -> Result<bool> {
+async fn clear(ctx: &RunnerContext, tgt: Option<Value>, tgt_type: String, what: Clear) -> Result<bool> {
     // Without a target Salt deletes nothing rather than everything.
     let Some(tgt) = tgt else { return Ok(false) };
-    ctx.blocking(move |ctx| what().run(ctx, &tgt, &tgt_type)).await
+    let cleared = ctx.blocking(move |ctx| what.run(ctx, &tgt, &tgt_type)).await?;
+    if ctx.config.cluster.is_some() && !cleared.is_empty() {
+        tell_other_masters(ctx, cleared).await;
+    }
+    Ok(true)
 }
 
-impl Clear<'_> {
-    fn run(self, ctx: &RunnerContext, tgt: &Value, tgt_type: &str) -> Result<bool> {
+/// How long the master may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Has a master that shares clear the same on the others: they would keep it for ever, since nothing compares caches with records.
+async fn tell_other_masters(ctx: &RunnerContext, ids: Vec<String>) {
+    let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+    let ids: Vec<Value> = ids.into_iter().map(Value::from).collect();
+    let told = client.sharing(map! { "what" => "data_changed", "ids" => ids });
+    match tokio::time::timeout(PATIENCE, told).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::warn!("the data are cleared on this master only: {}", value::error::chain(&error)),
+        Err(_) => tracing::warn!("the data are cleared on this master only: the master does not answer"),
+    }
+}
+
+impl Clear {
+    /// Clears, and returns the minions that had data.
+    fn run(&self, ctx: &RunnerContext, tgt: &Value, tgt_type: &str) -> Result<Vec<String>> {
         let minions = Minions::new(ctx)?;
         let known = minions.with_data();
         // Minions without any cached data are skipped, as in Salt: there is nothing to delete.
-        for id in minions.matching(tgt, tgt_type)?.into_iter().filter(|id| known.contains(id)) {
+        let ids: Vec<String> = minions.matching(tgt, tgt_type)?.into_iter().filter(|id| known.contains(id)).collect();
+        for id in &ids {
             if let Ok(id) = MinionId::new(id) {
                 self.forget(ctx, &id)?;
             }
         }
-        Ok(true)
+        Ok(ids)
     }
 
-    fn forget(self, ctx: &RunnerContext, id: &MinionId) -> Result<()> {
+    fn forget(&self, ctx: &RunnerContext, id: &MinionId) -> Result<()> {
         let data = ctx.data()?;
         for (part, wanted) in [(Part::Pillar, self.pillar), (Part::Grains, self.grains)] {
             if wanted {
@@ -170,10 +188,10 @@ impl Clear<'_> {
         }
         if self.mine {
             data.remove_mine(id).map_err(failed)?;
-        } else if let Some(function) = self.mine_function {
+        } else if let Some(function) = &self.mine_function {
             let mut mine = data.mine(id).map_err(failed)?.map(|mine| (*mine).clone()).unwrap_or_default();
             // As in Salt, an entry whose value counts as false is not worth a write.
-            if mine.remove(function).is_some_and(|gone| gone.truthy()) {
+            if mine.remove(function.as_str()).is_some_and(|gone| gone.truthy()) {
                 data.store_mine(id, mine).map_err(failed)?;
             }
         }
@@ -190,7 +208,7 @@ impl Clear<'_> {
 ///     salt-run cache.clear_pillar '*'
 #[function]
 async fn clear_pillar(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
-    clear(ctx, tgt, tgt_type, || Clear { pillar: true, ..Clear::default() }).await
+    clear(ctx, tgt, tgt_type, Clear { pillar: true, ..Clear::default() }).await
 }
 
 /// Deletes the cached grains of minions.
@@ -202,7 +220,7 @@ async fn clear_pillar(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")
 ///     salt-run cache.clear_grains '*'
 #[function]
 async fn clear_grains(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
-    clear(ctx, tgt, tgt_type, || Clear { grains: true, ..Clear::default() }).await
+    clear(ctx, tgt, tgt_type, Clear { grains: true, ..Clear::default() }).await
 }
 
 /// Deletes the cached mine of minions.
@@ -214,7 +232,7 @@ async fn clear_grains(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")
 ///     salt-run cache.clear_mine '*'
 #[function]
 async fn clear_mine(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
-    clear(ctx, tgt, tgt_type, || Clear { mine: true, ..Clear::default() }).await
+    clear(ctx, tgt, tgt_type, Clear { mine: true, ..Clear::default() }).await
 }
 
 /// Deletes one function in the cached mine of minions.
@@ -231,9 +249,10 @@ async fn clear_mine_func(
     #[default("glob")] tgt_type: String,
     clear_mine_func_flag: Option<String>,
 ) -> Result<bool> {
-    let (Some(tgt), Some(function)) = (tgt, clear_mine_func_flag) else { return Ok(false) };
-    ctx.blocking(move |ctx| Clear { mine_function: Some(&function), ..Clear::default() }.run(ctx, &tgt, &tgt_type))
-        .await
+    if clear_mine_func_flag.is_none() {
+        return Ok(false);
+    }
+    clear(ctx, tgt, tgt_type, Clear { mine_function: clear_mine_func_flag, ..Clear::default() }).await
 }
 
 /// Deletes the cached grains, pillar and mine of minions.
@@ -245,7 +264,7 @@ async fn clear_mine_func(
 ///     salt-run cache.clear_all '*'
 #[function]
 async fn clear_all(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] tgt_type: String) -> Result<bool> {
-    clear(ctx, tgt, tgt_type, || Clear { pillar: true, grains: true, mine: true, ..Clear::default() }).await
+    clear(ctx, tgt, tgt_type, Clear { pillar: true, grains: true, mine: true, ..Clear::default() }).await
 }
 
 /// Removes locks of the repositories of `gitfs` or `git_pillar`, all or those whose address matches the pattern
