@@ -292,11 +292,12 @@ const LONGEST_QUESTION: Duration = Duration::from_secs(60);
 async fn await_decision(channel: &MasterChannel, pause: Duration) -> Result<SignIn, ChannelError> {
     let until = Instant::now() + pause;
     while channel.may_await_key() {
-        let time = until.saturating_duration_since(Instant::now()).min(LONGEST_QUESTION);
-        // The time is sent in whole seconds.
-        if time < Duration::from_secs(1) {
+        let left = until.saturating_duration_since(Instant::now()).min(LONGEST_QUESTION);
+        if left.is_zero() {
             break;
         }
+        // The time is sent in whole seconds. Rounded down, a pause of a second would never be spent at the master.
+        let time = Duration::from_secs(left.as_millis().div_ceil(1_000) as u64);
         let began = Instant::now();
         let answer = channel.await_key(time).await?;
         match answer {
