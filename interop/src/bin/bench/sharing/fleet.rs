@@ -135,6 +135,8 @@ impl Swarm {
             format!("--key-count={KEYS}"),
             format!("--auth-timeout={patience}"),
             format!("--request-timeout={patience}"),
+            // All at once, those who wait for a processor longest would be taken for connections that never introduce themselves.
+            "--ramp=100".to_owned(),
             "--grains".to_owned(),
             "--lines".to_owned(),
             "--threads=1".to_owned(),
