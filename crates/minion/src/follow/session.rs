@@ -296,8 +296,7 @@ async fn await_decision(channel: &MasterChannel, pause: Duration) -> Result<Sign
         if left.is_zero() {
             break;
         }
-        // The time is sent in whole seconds. Rounded down, a pause of a second would never be spent at the master.
-        let time = Duration::from_secs(left.as_millis().div_ceil(1_000) as u64);
+        let time = in_whole_seconds(left);
         let began = Instant::now();
         let answer = channel.await_key(time).await?;
         match answer {
@@ -309,6 +308,12 @@ async fn await_decision(channel: &MasterChannel, pause: Duration) -> Result<Sign
     }
     tokio::time::sleep_until(until).await;
     channel.sign_in().await
+}
+
+/// Returns the time that a master is asked to keep a sign-in, which is sent in whole seconds. Rounded down, a pause of a second would
+/// never be spent there: a moment of it has passed already.
+fn in_whole_seconds(left: Duration) -> Duration {
+    Duration::from_secs(left.as_millis().div_ceil(1_000) as u64)
 }
 
 async fn refresh_pillar(machine: &Machine, link: &Link, channel: &MasterChannel) {
@@ -566,6 +571,12 @@ mod tests {
         assert_eq!(follows(&links, &links[1], true), Follows::Instead);
         assert_eq!(follows(&links, &links[0], true), Follows::Again(lost), "failback");
         assert_eq!(follows(&links, &links[1], true), Follows::First);
+    }
+
+    #[test]
+    fn a_pause_of_a_second_is_spent_at_the_master() {
+        let seconds = |millis| in_whole_seconds(Duration::from_millis(millis)).as_secs();
+        assert_eq!([1, 999, 1_000, 9_999, 60_000].map(seconds), [1, 1, 1, 10, 60]);
     }
 
     #[test]
