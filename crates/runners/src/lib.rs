@@ -20,6 +20,7 @@ mod local_batch;
 mod low;
 mod minions;
 mod orchestrate;
+mod other_masters;
 mod own_pillar;
 mod refusal;
 mod run;

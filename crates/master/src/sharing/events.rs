@@ -100,7 +100,8 @@ impl Worker {
     pub(super) fn take_events(&mut self, from: Node, events: Vec<message::Event>) {
         let (count, called) = (events.len(), self.members.called(from));
         let reads = self.members.is_reader(from);
-        let events = events.into_iter().filter(|event| !(reads && is_of_masters(&event.tag))).collect::<Vec<_>>();
+        let events =
+            events.into_iter().filter(|event| !(reads && is_of_runner_or_wheel(&event.tag))).collect::<Vec<_>>();
         if events.len() < count {
             self.warn_of_member(&format!(
                 "{} events of the master {called} are refused: what runners and wheel functions return is not taken from a reader",
@@ -119,7 +120,7 @@ impl Worker {
 }
 
 /// Returns whether an event is of a runner or a wheel function: programs that wait for its result believe the first one.
-fn is_of_masters(tag: &str) -> bool {
+fn is_of_runner_or_wheel(tag: &str) -> bool {
     tag.starts_with("salt/run/") || tag.starts_with("salt/wheel/")
 }
 

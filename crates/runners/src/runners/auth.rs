@@ -1,7 +1,5 @@
 //! `auth` — tokens of users who log in with `external_auth`.
 
-use std::time::Duration;
-
 use client::{LocalClient, settings};
 use exec::{Error, KwArgs, Result, function};
 use store::Layout;
@@ -9,10 +7,7 @@ use store::tokens::TokenStore;
 use value::{Value, map};
 
 use crate::context::failed;
-use crate::{Module, RunnerContext};
-
-/// How long the master may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+use crate::{Module, RunnerContext, other_masters};
 
 /// The functions of the runner `auth`.
 pub static MODULE: Module =
@@ -71,20 +66,12 @@ async fn del_token(ctx: &RunnerContext, token: String) -> Result<bool> {
     };
     let removed = ctx.blocking(remove).await?;
     if removed {
-        tell_other_masters(ctx).await;
+        // Otherwise the master sees within a minute that the file is gone.
+        if let Err(reason) = other_masters::tell(ctx, map! { "what" => "tokens_changed" }).await {
+            tracing::warn!("other masters are not told yet of a deleted token: {reason}");
+        }
     }
     Ok(removed)
-}
-
-/// Has a master that shares revoke the token on the others at once. Otherwise it sees within a minute that the file is gone.
-async fn tell_other_masters(ctx: &RunnerContext) {
-    let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
-    let told = client.sharing(map! { "what" => "tokens_changed" });
-    match tokio::time::timeout(PATIENCE, told).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::debug!("other masters are not told yet of a deleted token: {error}"),
-        Err(_) => tracing::warn!("other masters are not told yet of a deleted token: the master does not answer"),
-    }
 }
 
 #[cfg(test)]

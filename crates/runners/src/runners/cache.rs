@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::cache::{Cache, Part};
-use client::{LocalClient, settings};
 use exec::{KwArgs, Result, function};
 use git::{Group, LockType, Role};
 use pillar::GitExternal;
@@ -16,7 +14,7 @@ use crate::context::failed;
 use crate::minions::Minions;
 use crate::refusal::refuse;
 use crate::texts::split_input;
-use crate::{Module, RunnerContext};
+use crate::{Module, RunnerContext, other_masters};
 
 /// The functions of the runner `cache`.
 pub static MODULE: Module = Module::new(
@@ -143,25 +141,15 @@ async fn clear(ctx: &RunnerContext, tgt: Option<Value>, tgt_type: String, what: 
     // Without a target Salt deletes nothing rather than everything.
     let Some(tgt) = tgt else { return Ok(false) };
     let cleared = ctx.blocking(move |ctx| what.run(ctx, &tgt, &tgt_type)).await?;
-    if ctx.config.cluster.is_some() && !cleared.is_empty() {
-        tell_other_masters(ctx, cleared).await;
+    if !cleared.is_empty() {
+        let ids: Vec<Value> = cleared.into_iter().map(Value::from).collect();
+        // The others would keep the data for ever, since nothing compares caches with records.
+        let told = other_masters::tell(ctx, map! { "what" => "data_changed", "ids" => ids }).await;
+        if let Err(reason) = told {
+            tracing::warn!("the data are cleared on this master only: {reason}");
+        }
     }
     Ok(true)
-}
-
-/// How long the master may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Has a master that shares clear the same on the others: they would keep it for ever, since nothing compares caches with records.
-async fn tell_other_masters(ctx: &RunnerContext, ids: Vec<String>) {
-    let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
-    let ids: Vec<Value> = ids.into_iter().map(Value::from).collect();
-    let told = client.sharing(map! { "what" => "data_changed", "ids" => ids });
-    match tokio::time::timeout(PATIENCE, told).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::warn!("the data are cleared on this master only: {}", value::error::chain(&error)),
-        Err(_) => tracing::warn!("the data are cleared on this master only: the master does not answer"),
-    }
 }
 
 impl Clear {
