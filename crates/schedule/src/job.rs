@@ -97,8 +97,6 @@ struct State {
     /// When a job that waits for a range is checked again.
     again: Option<DateTime>,
     last_run: Option<DateTime>,
-    /// The time of day it was last due.
-    last_due: Option<DateTime>,
     skipped: Option<Skipped>,
     /// Its times have changed.
     plan_again: bool,
@@ -411,9 +409,6 @@ impl Job {
 
     /// Plans the next run after one that ran or was skipped.
     fn plan_next(&mut self, now: Moment, planned: Option<DueTime>, ran: bool) {
-        if let Some(planned) = planned {
-            self.state.last_due = Some(planned.wall(now));
-        }
         let was_splayed = self.state.splayed.is_some();
         if ran || planned.is_some() {
             self.state.splayed = None;
@@ -436,8 +431,9 @@ impl Job {
     pub fn rewind(&mut self, now: Moment, by: Duration, window: Duration) {
         // Intervals are on the monotonic clock and do not notice.
         let Some(DueTime::Wall(next)) = self.state.next else { return };
-        let apart = self.state.last_due.map(|due| micros(due, next));
-        let rare = apart.is_some_and(|apart| apart >= RARE_INTERVAL.as_micros() as i128);
+        // Not from the run before: that one is an hour away as well if the clock was set ahead by an hour and came back.
+        let following = self.after(next).map(|following| micros(next, following.wall(now)));
+        let rare = following.is_some_and(|apart| apart >= RARE_INTERVAL.as_micros() as i128);
         // Otherwise a daily job would run twice on the day the clock is corrected.
         if rare && by < SET_BACK {
             return;

@@ -76,6 +76,17 @@ fn a_minutely_cron_continues_when_the_clock_is_set() {
 }
 
 #[test]
+fn a_frequent_cron_continues_when_the_clock_was_ahead_for_a_while() {
+    // Within that while it runs once, at a time an hour away from the one before: that makes it no hourly job.
+    let mut world = World::new(job(map! { "cron" => "*/4 * * * *" }));
+    assert_eq!(world.pass(300), [210]);
+    world.moved = HOUR;
+    assert_eq!(world.pass(60).len(), 1);
+    world.moved = 0;
+    assert_eq!(world.pass(600), [450, 690, 930]);
+}
+
+#[test]
 fn a_daily_job_runs_once_when_the_clock_is_set_back() {
     for timing in [map! { "cron" => "1 12 * * *" }, map! { "when" => "12:01" }] {
         let mut world = World::new(job(timing));
