@@ -1,5 +1,6 @@
 //! Whether the set takes this master for a member, as far as others have said. Without that it takes no leases that servers grant, and
-//! has them keep nothing: whoever may log in to the servers could do both.
+//! has them keep nothing: whoever may log in to the servers could do both. Nor does it take leases by rank if it knows no other
+//! member, or was removed: those that have refused it run what the set does once.
 //!
 //! A master that is linked belongs to the set. One that has just started and is linked with nobody waits for a moment: a member that
 //! refuses it says so within seconds. So it is with a member that knows others, but it takes leases at once: others know it, or have
@@ -7,6 +8,7 @@
 
 use peers::checks::REMOVED_NOW;
 use peers::members::Refused;
+use share::votes::OncePolicy;
 use share::{Node, State};
 use tracing::warn;
 
@@ -114,6 +116,11 @@ impl Belonging {
         matches!(self, Belonging::Refused { until: None, .. })
     }
 
+    /// Returns whether the set has refused this master, which is no member of it.
+    pub fn is_outside(&self, knows_others: bool) -> bool {
+        matches!(self, Belonging::Refused { .. }) && !knows_others || self.is_removed()
+    }
+
     /// Returns whether this master may have servers keep what it decides.
     pub fn may_keep(&self) -> bool {
         *self == Belonging::Settled
@@ -129,20 +136,36 @@ impl Worker {
             is_member: matches!(self.members.key_of(refused.node), Some((State::Accepted, _))),
             others: self.members.knows_others(own),
         };
-        if self.belonging.refused(refused, knows, self.now().steady) && self.once.leases.granted.is_some() {
-            warn!(
-                "this master takes no leases from JetStream and keeps nothing there until it links with a member: {} ({}), and no \
-                 other one is linked",
-                self.members.called(refused.node),
-                refused.reason
-            );
+        if self.belonging.refused(refused, knows, self.now().steady) {
+            let (called, reason) = (self.members.called(refused.node), &refused.reason);
+            if self.once.leases.granted.is_some() {
+                warn!(
+                    "this master takes no leases from JetStream and keeps nothing there until it links with a member: {called} \
+                     ({reason}), and no other one is linked"
+                );
+            } else if self.belonging.is_outside(knows.others) && self.settings.once != OncePolicy::Off {
+                warn!(
+                    "this master runs nothing of what the set does once until it links with a member: {called} ({reason}), and no \
+                     other one is linked"
+                );
+            }
         }
+        self.renew_outside();
+    }
+
+    /// Takes over whether the set has refused this master.
+    fn renew_outside(&mut self) {
+        let now = self.now().steady;
+        let outside = self.belonging.is_outside(self.members.knows_others(self.model.node()));
+        let actions = self.once.leases.votes_mut().set_outside(outside, now);
+        self.follow_leases(actions);
     }
 
     /// Takes note that a member is linked, or why it is not any more.
     pub(super) fn note_belonging(&mut self, node: Node, up: bool, reason: &str) {
         if up && self.belonging.linked() {
             self.belongs();
+            self.renew_outside();
         } else if !up && reason == REMOVED_NOW {
             let refused = Refused {
                 node,
@@ -158,6 +181,7 @@ impl Worker {
     pub(super) fn belonging_due(&mut self, now: u64) {
         if self.belonging.tick(now) {
             self.belongs();
+            self.renew_outside();
         }
         self.renew_right();
     }
@@ -167,19 +191,22 @@ impl Worker {
         self.unkept.iter().for_each(|unkept| unkept.compare_again());
     }
 
-    /// Returns why this master takes no leases that servers grant, if it is for what others have said of it.
+    /// Returns why this master takes no leases, if it is for what others have said of it.
     pub(super) fn outside_in_words(&self) -> Option<String> {
-        let own = self.model.node();
+        let (own, asks_servers) = (self.model.node(), self.once.leases.granted.is_some());
         if matches!(self.members.key_of(own), Some((State::Deleted, _))) {
-            return Some("JetStream: nobody here runs it: this master was removed from the set".to_owned());
+            return Some("nobody here runs it: this master was removed from the set".to_owned());
         }
+        let knows_others = self.members.knows_others(own);
         match &self.belonging {
-            Belonging::Refused { by, reason, .. } => Some(format!(
-                "JetStream: nobody here runs it: no member is linked with this master, and of {} it is known: {reason}",
-                self.members.called(*by)
-            )),
-            one if !one.may_take(self.members.knows_others(own)) => Some(format!(
-                "JetStream: nobody here runs it: this master waits up to {} s for other members",
+            Belonging::Refused { by, reason, .. } if asks_servers || self.belonging.is_outside(knows_others) => {
+                Some(format!(
+                    "nobody here runs it: no member is linked with this master, and of {} it is known: {reason}",
+                    self.members.called(*by)
+                ))
+            }
+            one if asks_servers && !one.may_take(knows_others) => Some(format!(
+                "nobody here runs it: this master waits up to {} s for other members",
                 FIRST_MOMENT / 1_000
             )),
             _ => None,
@@ -206,7 +233,7 @@ mod tests {
             assert!(!newcomer.may_take(false) && !newcomer.may_keep());
             assert!(newcomer.refused(&refused(there), STRANGER, 1_000), "whoever has refused the other");
             assert!(!newcomer.refused(&refused(there), STRANGER, 6_000), "it is said once");
-            assert!(!newcomer.may_take(false) && !newcomer.may_keep());
+            assert!(!newcomer.may_take(false) && !newcomer.may_keep() && newcomer.is_outside(false));
             assert!(!newcomer.tick(6_000 + COUNTS - 1) && newcomer.tick(6_000 + COUNTS));
             assert!(newcomer.may_take(false) && newcomer.may_keep());
         }
@@ -227,9 +254,11 @@ mod tests {
         let removed = Refused { for_ever: true, ..refused(true) };
         assert!(member.refused(&removed, MEMBER, 1_000) && !member.may_take(true) && !member.may_keep());
         assert_eq!(member.next(), None, "a removal counts until the next start");
+        assert!(member.is_outside(true));
         assert!(member.linked() && member.may_take(true) && member.may_keep());
         assert!(!member.linked(), "that is no news");
         assert!(member.refused(&refused(true), MEMBER, 2_000), "it was linked before");
+        assert!(!member.is_outside(true), "two members may refuse each other: one of them must run by rank");
     }
 
     #[test]

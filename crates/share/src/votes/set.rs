@@ -69,6 +69,8 @@ pub struct SetLeases {
     /// The longest lease that may have been granted under the list that is written down.
     lease_time: u64,
     saved: SavedVoters,
+    /// The set has refused this member, which takes no lease.
+    outside: bool,
 }
 
 impl SetLeases {
@@ -87,7 +89,17 @@ impl SetLeases {
         }
         // What is in the file is not written again, and neither is that there is nothing.
         let saved = roster.saved(if earlier == 0 { lease_time } else { earlier });
-        SetLeases { policy, roster, leases, lease_time, saved }
+        SetLeases { policy, roster, leases, lease_time, saved, outside: false }
+    }
+
+    /// Takes note whether the set has refused this member. It takes no lease by rank then: others may hold each of them, although none
+    /// is linked.
+    pub fn set_outside(&mut self, outside: bool, now: u64) -> Vec<SetAction> {
+        if self.outside == outside {
+            return Vec::new();
+        }
+        self.outside = outside;
+        self.follow(Vec::new(), now)
     }
 
     /// Takes the members that may vote.
@@ -255,6 +267,7 @@ impl SetLeases {
         let roster = &self.roster;
         let has_list = !roster.list().nodes.is_empty();
         match self.policy {
+            OncePolicy::Available | OncePolicy::Auto if self.outside => (OncePolicy::Majority, Voters::default()),
             OncePolicy::Available | OncePolicy::Off => (self.policy, roster.eligible().clone()),
             OncePolicy::Auto if !has_list && self.may_rank() => (OncePolicy::Available, roster.eligible().clone()),
             OncePolicy::Auto | OncePolicy::Majority if has_list && !roster.is_lost() => {

@@ -94,7 +94,13 @@ impl Worker {
     /// Returns how the set decides who does what it does once, in words, for `saltern.masters`.
     pub(in super::super) fn once_in_words(&self) -> String {
         if let Some(granted) = &self.once.leases.granted {
-            return self.outside_in_words().unwrap_or_else(|| granted.in_words(self.settings.lease_time));
+            let outside = self.outside_in_words().map(|reason| format!("JetStream: {reason}"));
+            return outside.unwrap_or_else(|| granted.in_words(self.settings.lease_time));
+        }
+        if self.settings.once != OncePolicy::Off
+            && let Some(reason) = self.outside_in_words()
+        {
+            return reason;
         }
         let leases = self.once.leases.votes();
         let (voters, eligible) = (leases.voters(), leases.eligible());

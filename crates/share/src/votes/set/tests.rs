@@ -284,6 +284,22 @@ fn a_member_with_a_new_disk_waits_for_the_others_before_it_takes_a_lease() {
 }
 
 #[test]
+fn a_member_that_the_set_has_refused_gives_its_leases_back_until_it_is_let_in() {
+    for policy in [OncePolicy::Auto, OncePolicy::Available] {
+        let mut set = Set::new(policy, &[1]);
+        set.pass(12_000);
+        assert_eq!(set.holders(), [1]);
+        set.one(1, |leases, now| leases.set_outside(true, now));
+        assert_eq!(set.holders(), Vec::<u8>::new());
+        set.pass(60_000);
+        assert_eq!(set.holders(), Vec::<u8>::new());
+        set.one(1, |leases, now| leases.set_outside(false, now));
+        set.pass(30_000);
+        assert_eq!(set.holders(), [1]);
+    }
+}
+
+#[test]
 fn a_lease_moves_from_a_dead_holder_and_a_minority_holds_nothing() {
     let mut set = Set::new(OncePolicy::Majority, &[1, 2, 3]);
     set.pass(8_000);
