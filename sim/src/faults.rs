@@ -97,11 +97,12 @@ impl Fault {
         }
     }
 
-    /// Returns whether this fault makes a master new in the set, and the other one has its clock days wrong.
-    pub fn confuses(&self, other: &Fault) -> bool {
+    /// Returns whether this fault makes a master new in the set, and the other one has a clock days wrong that nobody contradicts: that
+    /// of the new one, or that of the only other member, which is alone meanwhile.
+    pub fn confuses(&self, other: &Fault, cluster: &Cluster) -> bool {
         match (self, other) {
             (Fault::EmptyDisk(new) | Fault::Removed(new), Fault::Clock(host, seconds)) => {
-                new == host && seconds.abs() >= DAY
+                (new == host || cluster.members().len() == 2) && seconds.abs() >= DAY
             }
             _ => false,
         }
@@ -173,15 +174,32 @@ impl Fault {
             Fault::DiskFull(host) => cluster.set_disk_full(host, false),
             Fault::Rotate(_) => {}
             Fault::EmptyDisk(host) => match remove(cluster, host).await {
-                true => again(cluster, host),
+                true => {
+                    // Another fault may have started it since.
+                    ledger.death(host, sim.elapsed());
+                    again(cluster, host);
+                }
                 false => return false,
             },
             Fault::OldDisk(host) => {
-                ledger.death(host, now);
-                ledger.lose_disk(host, now);
-                cluster.kill(host).await;
-                cluster.restore(host);
-                cluster.start(host);
+                let wiped = ledger.is_copy_wiped(host);
+                if ledger.has_backup(host) {
+                    ledger.death(host, now);
+                    ledger.lose_disk(host, now);
+                    cluster.kill(host).await;
+                    cluster.restore(host);
+                    cluster.start(host);
+                    if wiped {
+                        ledger.trouble(host, now);
+                        ledger.wipe_keys(host, now);
+                    }
+                }
+                if wiped {
+                    if !restore_keys(cluster, ledger, host).await {
+                        return false;
+                    }
+                    ledger.relief(host, sim.elapsed());
+                }
             }
             Fault::Removed(host) => {
                 if !remove(cluster, host).await {
@@ -193,10 +211,9 @@ impl Fault {
                 cluster.start(host);
             }
             Fault::KeysWiped(host) => {
-                if cluster.ask_set(host, map! { "what" => "restore_keys" }).await.is_err() {
+                if !restore_keys(cluster, ledger, host).await {
                     return false;
                 }
-                ledger.restore_keys(host, sim.elapsed());
             }
         }
         sim.note(format_args!("ends: {self:?}"));
@@ -246,6 +263,15 @@ fn start_ended(cluster: &Cluster, ledger: &Ledger, host: &str) {
     if is_member && ledger.works(host, cluster.sim.elapsed()) && !cluster.runs(host) {
         cluster.start(host);
     }
+}
+
+/// Has a master write its lost keys again. Returns whether it has.
+async fn restore_keys(cluster: &Cluster, ledger: &mut Ledger, host: &str) -> bool {
+    let restored = cluster.ask_set(host, map! { "what" => "restore_keys" }).await.is_ok();
+    if restored {
+        ledger.restore_keys(host, cluster.sim.elapsed());
+    }
+    restored
 }
 
 /// Removes a master from the set, on any other member. Returns whether it is removed.

@@ -67,6 +67,13 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger) -> Vec<String> {
     wrongs
 }
 
+/// Returns when a master last claimed something or had done what it claimed.
+pub fn last_claim(cluster: &Cluster) -> Option<Duration> {
+    let said = cluster.ear.leases();
+    let is_claim = |one: &&Said| matches!(Report::read(&one.text), Some(Report::Begins(_) | Report::Done(_)));
+    said.iter().rev().find(is_claim).map(|last| last.at)
+}
+
 /// Holds by lease and master.
 type Holds<'a> = BTreeMap<(&'a str, &'a str), Hold>;
 
@@ -156,8 +163,8 @@ fn named_runs(said: &[Said]) -> Vec<Run<'_>> {
 
 /// Returns the runs that began in the period of one on another master, although that one could be known.
 fn ran_twice(ledger: &Ledger, runs: &[Run<'_>]) -> Vec<String> {
-    // Members allow for a tenth: clocks differ.
-    let period = Duration::from_secs(NIGHTLY_WITHIN as u64) / 10 * 9;
+    // Members allow for a tenth: clocks differ. Each counts from when it had the claim, which takes a moment to arrive.
+    let period = Duration::from_secs(NIGHTLY_WITHIN as u64) / 10 * 9 - Duration::from_secs(1);
     let mut wrongs = Vec::new();
     for (place, run) in runs.iter().enumerate() {
         let earlier = runs[..place].iter().filter(|other| other.host != run.host && other.at + period > run.at);

@@ -1,6 +1,6 @@
 //! Records which jobs were accepted and what was in trouble at which time, and checks the invariants against that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cluster::{BEAT, Cluster, Mode};
@@ -22,6 +22,8 @@ pub struct Ledger {
     deaths: BTreeMap<String, Vec<Duration>>,
     /// The times at which the directory of a master was copied.
     backups: BTreeMap<String, Duration>,
+    /// The masters whose directory was copied while its keys were wiped.
+    wiped_copies: BTreeSet<String>,
     /// The times from and until which a master lost what was on its disk.
     losses: BTreeMap<String, Vec<(Duration, Duration)>>,
     /// When the key files of each master were wiped.
@@ -111,6 +113,20 @@ impl Ledger {
     /// The directory of a master was copied.
     pub fn back_up(&mut self, master: &str, now: Duration) {
         self.backups.insert(master.to_owned(), now);
+        let last = |times: &BTreeMap<String, Vec<Duration>>| times.get(master).and_then(|times| times.last()).copied();
+        if last(&self.wipes) > last(&self.restores) {
+            self.wiped_copies.insert(master.to_owned());
+        }
+    }
+
+    /// Returns whether there is a copy of the directory of a master.
+    pub fn has_backup(&self, master: &str) -> bool {
+        self.backups.contains_key(master)
+    }
+
+    /// Returns whether the copy of the directory of a master has no keys.
+    pub fn is_copy_wiped(&self, master: &str) -> bool {
+        self.wiped_copies.contains(master)
     }
 
     /// A master lost its disk, or what was written there since the directory was copied.

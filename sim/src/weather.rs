@@ -8,7 +8,8 @@ use value::{Map, Value, list, map};
 use crate::cluster::{Cluster, KEY_STATES, Mode, Plan};
 use crate::decisions::{self, KeyDecision};
 use crate::faults::Fault;
-use crate::ledger::{BOUND, Ledger};
+use crate::leases;
+use crate::ledger::{BOUND, LINKED, Ledger};
 use crate::shared;
 use crate::traffic::Traffic;
 
@@ -169,10 +170,18 @@ impl Storm {
         self.check_deletions();
         self.ledger.check_end(&self.cluster);
         if self.cluster.plan.sharing {
+            self.await_rest().await;
             for member in self.cluster.members() {
                 self.cluster.kill(&member).await;
             }
             self.ledger.wrongs.extend(shared::record_differences(&self.cluster));
+        }
+    }
+
+    /// Waits until what began last is known everywhere: a run of the schedule may have begun a moment ago.
+    async fn await_rest(&self) {
+        while leases::last_claim(&self.cluster).is_some_and(|last| self.now() < last + LINKED) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 
@@ -243,8 +252,10 @@ impl Storm {
         if self.below(2) == 0 {
             let at = self.seconds(start.as_secs(), LATEST_RARE);
             let (fault, long) = (Fault::draw_rare(&self.cluster), self.seconds(1, 400));
-            // A new member that knows no time believes a clock that is days wrong.
-            self.due.retain(|(_, _, due)| !matches!(due, Due::Begin(other) | Due::End(other) if fault.confuses(other)));
+            // Masters that know no other time believe a clock that is days wrong.
+            let cluster = &self.cluster;
+            let confused = |other: &Fault| fault.confuses(other, cluster);
+            self.due.retain(|(_, _, due)| !matches!(due, Due::Begin(other) | Due::End(other) if confused(other)));
             self.put(at, Due::Begin(fault.clone()));
             self.put(at + long, Due::End(fault));
         }
