@@ -104,8 +104,17 @@ impl Step {
 
     /// Lets it run with a low priority, beside tests with timeouts.
     pub fn low_priority(self) -> Self {
+        self.nice("15")
+    }
+
+    /// Lets it run only while nothing else needs a processor.
+    pub fn lowest_priority(self) -> Self {
+        self.nice("19")
+    }
+
+    fn nice(self, by: &str) -> Self {
         let mut command = Command::new("nice");
-        command.args(["-n", "15"]).arg(self.command.get_program()).args(self.command.get_args());
+        command.args(["-n", by]).arg(self.command.get_program()).args(self.command.get_args());
         if let Some(dir) = self.command.get_current_dir() {
             command.current_dir(dir);
         }

@@ -3,7 +3,7 @@
 //! The short run is for everyone who changes something; `--full` adds what takes long, and judges changes.
 //!
 //! Scenarios mostly wait for timeouts, so their programs are built first, and everything that needs only processors runs beside them
-//! with a low priority: `programs` and `code` are these two halves.
+//! with a low priority: `programs` and `code` are these two parts. In a full run the storms are a third one, with the lowest priority.
 
 mod code;
 mod programs;
@@ -23,8 +23,8 @@ enum Scope {
     Full,
 }
 
-/// What a half of the run counted, and how long its parts took.
-type Half = Result<(Tally, Times), Failure>;
+/// What a part of the run counted, and how long its own parts took.
+type Part = Result<(Tally, Times), Failure>;
 
 /// Runs the checks and tests of `cargo xtask test`, or all of them with `--full`.
 pub fn run(args: &[String]) -> Result<(), Failure> {
@@ -40,15 +40,19 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     let built = times.of("the programs", || Programs::build(scope));
     let built = built.inspect_err(|failure| println!("{failure}"));
     tally.check("cargo build", built.is_ok());
-    let (programs, code) = times.of("scenarios, and beside them what needs no clock", || {
+    let all = times.of("scenarios, and beside them what needs no clock", || {
         let beside = std::thread::spawn(move || code::run(scope));
+        let storms = built.as_ref().ok().filter(|_| scope == Scope::Full).map(|built| built.storms().to_owned());
+        let storms = storms.map(|storms| std::thread::spawn(move || code::storms(&storms)));
         let installed = real_salt.and_then(|thread| thread.join().expect("the installation does not panic"));
         let programs = built.map_or_else(|_| Ok(Default::default()), |built| built.run(scope, &installed));
-        (programs, beside.join().expect("what runs beside the scenarios does not panic"))
+        let threads = [Some(beside), storms].into_iter().flatten();
+        let others = threads.map(|thread| thread.join().expect("what runs beside the scenarios does not panic"));
+        [programs].into_iter().chain(others).collect::<Vec<Part>>()
     });
     let mut parts = String::new();
-    for half in [programs, code] {
-        let (counted, times) = half?;
+    for part in all {
+        let (counted, times) = part?;
         tally.add_all(counted);
         parts += &times.parts();
     }

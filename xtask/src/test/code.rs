@@ -1,7 +1,9 @@
 //! What needs processors and no clock: lints, unit tests, storms, counted instructions and fuzz targets.
 
-use super::{Half, Scope, checked, follow};
-use crate::run::{Failure, Step, cargo, judged};
+use std::path::Path;
+
+use super::{Part, Scope, checked, follow};
+use crate::run::{Failure, Step, cargo, judged, workspace};
 use crate::tally::Tally;
 use crate::times::Times;
 use crate::{fuzz, instructions, nats, packages};
@@ -21,8 +23,8 @@ const CANCELS: &str = "10000";
 /// Arguments with which a test runner repeats what tests that passed have printed: why they returned early.
 const SHOW_OUTPUT: [&str; 2] = ["--", "--show-output"];
 
-/// Runs all of it with a low priority.
-pub fn run(scope: Scope) -> Half {
+/// Runs all of it but the storms, with a low priority.
+pub fn run(scope: Scope) -> Part {
     let (mut tally, mut times) = (Tally::default(), Times::default());
     tally.check("cargo clippy", times.of("lints", lints));
     if scope == Scope::Full {
@@ -30,7 +32,6 @@ pub fn run(scope: Scope) -> Half {
     }
     times.of("unit tests", || unit_tests(scope, &mut tally))?;
     if scope == Scope::Full {
-        times.of("storms", || storms(&mut tally))?;
         tally.check("instructions", times.of("instructions", counted_instructions));
         let fuzzing = times.of("fuzz targets", || fuzz::beside_others(fuzz::SECONDS))?;
         tally.add_all(fuzzing);
@@ -63,7 +64,10 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
         Scope::Full => step
             .env("SALTERN_HISTORIES", HISTORIES)
             .env("SALTERN_LEASE_STORMS", LEASE_STORMS)
-            .env("SALTERN_CANCELS", CANCELS),
+            .env("SALTERN_CANCELS", CANCELS)
+            // They run beside this.
+            .env("SALTERN_STORMS", "0")
+            .env("SALTERN_SHARING_STORMS", "0"),
     };
     follow(tally, step.args(SHOW_OUTPUT).low_priority())
 }
@@ -74,11 +78,13 @@ pub fn unit_test_step() -> Step {
     cargo(&["test", "--workspace", "--exclude", "saltern-interop"])
 }
 
-/// All storms of a full run. The unit tests have run some already.
-fn storms(tally: &mut Tally) -> Result<(), Failure> {
-    let step =
-        unit_test_step().args(["--test", "storms"]).env("SALTERN_STORMS", STORMS).env("SALTERN_SHARING_STORMS", STORMS);
-    follow(tally, step.low_priority())
+/// Runs all storms of a full run. What compiles leaves processors idle from time to time, and storms use them.
+pub fn storms(program: &Path) -> Part {
+    let (mut tally, mut times) = (Tally::default(), Times::default());
+    let step = Step::new(program).arg("storms").arg("--show-output").dir(&workspace().join("sim"));
+    let step = step.env("SALTERN_STORMS", STORMS).env("SALTERN_SHARING_STORMS", STORMS);
+    times.of("storms", || follow(&mut tally, step.lowest_priority()))?;
+    Ok((tally, times))
 }
 
 /// Tests that need root and change packages, accounts and services of the machine.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Half, Scope, follow};
+use super::{Part, Scope, follow};
 use crate::run::{Failure, Step, cargo, checked_program, judged, target_dir, workspace};
 use crate::tally::Tally;
 use crate::times::Times;
@@ -16,6 +16,8 @@ pub struct Programs {
     saltern: PathBuf,
     /// The test programs of the comparison.
     comparison: Vec<PathBuf>,
+    /// The test program of the storms.
+    storms: PathBuf,
 }
 
 impl Programs {
@@ -25,15 +27,22 @@ impl Programs {
         // without them would take a fifth of the run.
         super::code::unit_test_step().arg("--no-run").run()?;
         let saltern = copied(&checked_program())?;
+        let mut storms = test_programs(super::code::unit_test_step().args(["--no-run", "--test", "storms"]))?;
+        let storms = storms.pop().ok_or_else(|| Failure::new("there is no test program of the storms"))?;
         let comparison = test_programs(cargo(&["test", "--no-run", "--package", "saltern-interop"]))?;
         if scope == Scope::Full {
             crate::attack_step("build", &[]).run()?;
         }
-        Ok(Programs { saltern, comparison })
+        Ok(Programs { saltern, comparison, storms })
     }
 
-    /// Runs all of them.
-    pub fn run(&self, scope: Scope, installed: &Result<(), Failure>) -> Half {
+    /// Returns the test program of the storms.
+    pub fn storms(&self) -> &Path {
+        &self.storms
+    }
+
+    /// Runs all but the storms.
+    pub fn run(&self, scope: Scope, installed: &Result<(), Failure>) -> Part {
         let (mut tally, mut times) = (Tally::default(), Times::default());
         match installed {
             Ok(()) => times.of("comparison with the real Salt", || self.compare(scope, &mut tally))?,
@@ -76,7 +85,7 @@ fn test_programs(step: Step) -> Result<Vec<PathBuf>, Failure> {
     let mut programs = Vec::new();
     let built =
         step.arg("--message-format=json-render-diagnostics").read(|line| programs.extend(test_program(line)))?;
-    if built { Ok(programs) } else { Err(Failure::new("the comparison with the real Salt does not compile")) }
+    if built { Ok(programs) } else { Err(Failure::new("test programs do not compile")) }
 }
 
 /// Returns the path of the test program that a message of cargo is about.
