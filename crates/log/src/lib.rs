@@ -17,6 +17,7 @@ mod early;
 mod format;
 mod level;
 mod limit;
+mod panics;
 mod sink;
 mod tame;
 mod time;
@@ -39,6 +40,7 @@ pub use early::{Early, replay};
 use format::Format;
 use level::Granular;
 pub use level::Level;
+use panics::Panics;
 pub use sink::LogFile;
 use sink::{Sink, Syslog};
 pub use time::local as local_time;
@@ -118,6 +120,7 @@ pub fn init(settings: &Settings<'_>) -> Result<(), Error> {
     let subscriber = Registry::default().with(SaltLog::new(settings)?);
     // Checked after the log is open, so that the warning is the first line in it.
     tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::Twice)?;
+    panics::attend(if settings.file.is_some() { Panics::Log } else { Panics::Show });
     let level = level_of("log_level", &settings.log.log_level)?;
     if level.is_insecure() {
         tracing::warn!(target: "salt.utils.verify", "Insecure logging configuration detected! Sensitive data may be logged.");

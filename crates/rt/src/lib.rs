@@ -10,6 +10,7 @@ mod complain;
 pub mod disk;
 mod net;
 pub mod owned;
+pub mod panics;
 mod random;
 #[cfg(feature = "sim")]
 pub mod sim;

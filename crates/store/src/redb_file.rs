@@ -51,10 +51,10 @@ pub(crate) fn open<T>(
         Ok((database, prepared))
     };
     // The library may panic over a file that something else has written to.
-    let refused = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)) {
-        Ok(Ok(opened)) => return Ok(opened),
-        Ok(Err(error)) => refused(error, path),
-        Err(_) => Refused::Damaged("its structure is broken".into()),
+    let refused = match rt::panics::expected(attempt) {
+        Some(Ok(opened)) => return Ok(opened),
+        Some(Err(error)) => refused(error, path),
+        None => Refused::Damaged("its structure is broken".into()),
     };
     if is_new
         && matches!(refused, Refused::Failed(_))
