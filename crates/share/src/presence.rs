@@ -9,7 +9,7 @@ use crate::message::{Here, HereChange};
 use crate::{Digest, Node};
 
 /// The most minions that are taken from another member.
-const MAX_MINIONS: usize = 1_000_000;
+const MAX_MINIONS: usize = 200_000;
 
 /// The sum over the ids of a member's minions: equal for equal sets, whatever the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
