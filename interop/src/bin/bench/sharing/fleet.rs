@@ -52,10 +52,12 @@ pub fn measure(sandbox: &Sandbox, ours: &Salt) -> Result<Vec<Line>> {
     swarm::KeyPool::new(keys(sandbox), 2048).take(KEYS, |_, _| {})?;
     let mut masters = start(sandbox, ours)?;
     let began = Instant::now();
-    let swarms = masters.iter().enumerate().map(|(at, master)| Swarm::start(sandbox, master, at));
-    let swarms = swarms.collect::<Result<Vec<_>>>()?;
-    for (at, swarm) in swarms.iter().enumerate() {
+    let mut swarms = Vec::new();
+    for (at, master) in masters.iter().enumerate() {
+        // One after the other: swarms and masters share the processors of one machine.
+        let swarm = Swarm::start(sandbox, master, at)?;
         until(&format!("the minions of m{} to be ready", at + 1), LONGEST, || swarm.ready() == MINIONS)?;
+        swarms.push(swarm);
     }
     let ready = began.elapsed();
     let ready_processor = masters.iter_mut().map(processor).collect::<Result<Vec<_>>>()?;
