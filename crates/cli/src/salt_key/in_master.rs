@@ -63,7 +63,9 @@ impl InMaster {
         };
         let now = self.ask(function, args)?;
         let (done, missed) = divide(verb, ids, &now);
-        Ok(Changes { done, missed, incomplete: None })
+        // The master does not say why a key was not accepted, and there is hardly another reason.
+        let (invalid, missed) = if verb == Verb::Accept { (missed, Vec::new()) } else { (Vec::new(), missed) };
+        Ok(Changes { done, invalid, missed, incomplete: None })
     }
 
     fn ask(&self, function: &str, args: Vec<Value>) -> Result<Map> {
@@ -77,7 +79,7 @@ impl InMaster {
 }
 
 /// Returns each id once, in the order in which it was shown.
-fn ids(seen: &Map) -> Vec<String> {
+pub fn ids(seen: &Map) -> Vec<String> {
     let mut known = HashSet::new();
     let all = seen.iter().flat_map(|(_, ids)| ids.as_list().unwrap_or_default()).filter_map(Value::as_str);
     all.filter(|id| known.insert(*id)).map(str::to_owned).collect()
@@ -106,7 +108,7 @@ fn exactly(id: &str) -> String {
 }
 
 /// Divides ids into those that are where they should be, and the others.
-fn divide(verb: Verb, ids: Vec<String>, now: &Map) -> (Vec<String>, Vec<String>) {
+pub fn divide(verb: Verb, ids: Vec<String>, now: &Map) -> (Vec<String>, Vec<String>) {
     let in_class = |wanted: Option<&str>| {
         let classes = now.iter().filter(|(class, _)| wanted.is_none_or(|wanted| class.as_str() == Some(wanted)));
         classes.flat_map(|(_, ids)| ids.as_list().unwrap_or_default()).filter_map(Value::as_str).collect::<HashSet<_>>()

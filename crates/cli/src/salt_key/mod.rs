@@ -186,9 +186,11 @@ enum Place {
 
 /// What a change of keys has done.
 struct Changes {
-    /// The ids whose keys were changed.
+    /// The ids whose keys are where they should be, whoever has put them there.
     done: Vec<String>,
-    /// The ids whose keys were not.
+    /// The ids whose keys cannot be accepted.
+    invalid: Vec<String>,
+    /// Other ids whose keys were not changed.
     missed: Vec<String>,
     /// Why a part of the change is missing.
     incomplete: Option<String>,
@@ -302,11 +304,11 @@ impl Command<'_> {
             Place::InMaster(master) => master.change(verb, self.include, &matching)?,
         };
         // Reported one by one: the other keys of the glob have been accepted.
+        for id in changes.invalid {
+            rt::complain!("Unable to accept invalid key for {id}.");
+        }
         for id in changes.missed {
-            match verb {
-                Verb::Accept => rt::complain!("Unable to accept invalid key for {id}."),
-                Verb::Reject | Verb::Delete => rt::complain!("The key of minion {id} was not {}.", verb.done()),
-            }
+            rt::complain!("The key of minion {id} was not {}.", verb.done());
         }
         for id in changes.done {
             self.say(&format!("Key for minion {id} {}.", verb.done()))?;
@@ -334,11 +336,11 @@ impl Command<'_> {
             }
             SetMaster::None => None,
         };
-        Ok(Changes {
-            done: changed.done.iter().map(|(id, _)| id.to_string()).collect(),
-            missed: changed.invalid.iter().map(ToString::to_string).collect(),
-            incomplete: not_told.or(changed.not_rotated),
-        })
+        // By what is there now, as in Salt: somebody may have done the same meanwhile, on this master or on another one.
+        let (done, missed) = in_master::divide(verb, in_master::ids(matching), &changed.result);
+        let (invalid, missed) =
+            missed.into_iter().partition(|missed| changed.invalid.iter().any(|id| id.as_str() == missed));
+        Ok(Changes { done, invalid, missed, incomplete: not_told.or(changed.not_rotated) })
     }
 
     /// Tells a master that shares with others who is about to change keys, so that the decision has the user.
