@@ -188,8 +188,10 @@ const LEAST_RUN: usize = 24;
 /// as fast as its processors compute hashes.
 fn weakness(secret: &str) -> Option<&'static str> {
     let different: BTreeSet<char> = secret.chars().collect();
-    let mut runs = secret.split(|character: char| !character.is_alphabetic()).filter(|run| !run.is_empty());
-    let one_run = runs.next().is_none_or(|run| run.chars().count() < LEAST_RUN) && runs.next().is_none();
+    let runs = secret.split(|character: char| !character.is_alphabetic()).filter(|run| !run.is_empty());
+    // A word that is repeated is no second one.
+    let runs: BTreeSet<String> = runs.map(str::to_lowercase).collect();
+    let one_run = runs.len() <= 1 && runs.iter().all(|run| run.chars().count() < LEAST_RUN);
     match () {
         () if EXAMPLES.contains(&secret) => Some("it is an example that everybody can read"),
         () if different.len() < LEAST_DIFFERENT => Some("it has fewer than ten different characters"),
@@ -236,6 +238,8 @@ mod tests {
     fn secrets_that_can_be_guessed_are_refused() {
         for weak in [
             "at least twenty characters",
+            "password123password123",
+            "Password-2026/password-2027",
             "aaaaaaaaaaaaaaaaaaaaaaaa",
             "passwordpasswordpassword",
             "saltproduction20261126!",
