@@ -85,6 +85,13 @@ impl Cluster {
         })
     }
 
+    /// Drops a held job at a master, as `salt-run saltern.drop` does. Returns its answer.
+    pub async fn drop_held(&self, master: &str, jid: &str) -> Option<Value> {
+        let answer = self.ask(master, map! { "cmd" => "saltern_drop", "jid" => jid }).await;
+        self.sim.note(format_args!("{master} is to drop {jid}: {answer:?}"));
+        answer
+    }
+
     /// Asks or tells a master that shares something, as the runner `saltern` does.
     ///
     /// # Errors

@@ -26,6 +26,15 @@ pub struct Progress {
     pub away: Vec<String>,
 }
 
+/// What became of a request to drop a held job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// The master held it.
+    pub was_held: bool,
+    /// Other masters of the set that are away, and may still deliver it.
+    pub away: Vec<String>,
+}
+
 /// How long to wait for a master that is away at the end of a hold.
 const MASTER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -67,13 +76,13 @@ impl LocalClient {
         }))
     }
 
-    /// Drops a held job. Returns whether there was one.
+    /// Drops a held job, on all masters of the set that are linked.
     ///
     /// # Errors
     /// Those of [`LocalClient::held`].
-    pub async fn drop_held(&mut self, jid: &str) -> Result<bool, Error> {
+    pub async fn drop_held(&mut self, jid: &str) -> Result<Dropped, Error> {
         let answer = self.saltern_command(Command::DropJob, DropJob::new(jid).into_map(), "dropped").await?;
-        Ok(answer.get("dropped").is_some_and(Value::truthy))
+        Ok(Dropped { was_held: answer.get("dropped").is_some_and(Value::truthy), away: texts(answer.get("away")) })
     }
 
     /// Returns the master's metrics.

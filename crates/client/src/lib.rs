@@ -19,7 +19,7 @@ pub mod user;
 
 pub use answers::{Alive, Away, Held};
 pub use functions::Started;
-pub use held::Progress;
+pub use held::{Dropped, Progress};
 pub use local::{Error, Job, LocalClient, Outcome, Settings, Ticket};
 pub use proof::{Login, Proof};
 pub use request_port::{RequestPort, RequestPortError, RequestPortSettings};

@@ -16,6 +16,9 @@ pub trait OtherMasters: Send + Sync {
     /// Sends a job to those that are to deliver it to minions that are not connected here, and notes which of them. Never waits.
     fn forward(&self, job: &PublishedJob<'_>, open: &OpenJobs);
 
+    /// Has them drop a held job. Returns the names of those that are away and hear nothing of it.
+    fn drop_held(&self, jid: &Jid) -> Vec<String>;
+
     /// Returns whether a minion is connected to one of them and not to this master.
     fn is_elsewhere(&self, id: &str) -> bool;
 

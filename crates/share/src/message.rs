@@ -50,6 +50,8 @@ pub enum Message {
     Job(Job),
     /// How far publications have come.
     Progress(Vec<Progress>),
+    /// A held job that an operator dropped: nobody delivers it any more.
+    Drop(String),
     /// Events for the bus of the receiver.
     Events(Vec<Event>),
     /// Minions that are connected to the sender.

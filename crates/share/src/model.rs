@@ -323,6 +323,7 @@ impl<R: Records> Model<R> {
             Message::Part(_) => {}
             Message::Job(_)
             | Message::Progress(_)
+            | Message::Drop(_)
             | Message::Events(_)
             | Message::Here(_)
             | Message::Digests(_)

@@ -3,7 +3,7 @@
 use rt::sim::Sim;
 use sim::{Cluster, Job, Mode, Plan, Traffic};
 use tracing::subscriber::DefaultGuard;
-use value::{Value, map};
+use value::{Value, list, map};
 
 use crate::seconds;
 
@@ -172,6 +172,44 @@ fn a_job_that_is_lost_with_a_link_is_sent_again_when_the_link_is_back() {
             }
         });
     }
+}
+
+/// Each member holds the job, and whoever the minion comes to would deliver it.
+#[test]
+fn a_held_job_that_is_dropped_on_one_member_is_delivered_by_none() {
+    for master in ["m1", "m2", "m3"] {
+        Sim::run(91, async |sim| {
+            let (cluster, _ear) = begin(&sim, Plan { minions: 2, ..failover() }).await;
+            sim.kill("web1");
+            seconds(10).await;
+            let job = cluster.publish_held("m2", "web1", "test.ping", Vec::new(), 300).await.unwrap();
+            seconds(2).await;
+            let answer = cluster.drop_held(master, &job.jid).await.unwrap();
+            let dropped = map! { "dropped" => true, "away" => Value::List(Vec::new()) };
+            assert_eq!(answer, Value::from(dropped), "{}", trace(&cluster));
+            seconds(2).await;
+            for master in cluster.masters() {
+                assert!(cluster.held_jobs(&master).is_empty(), "{master}: {}", trace(&cluster));
+            }
+            cluster.start("web1");
+            seconds(60).await;
+            waits(&cluster, &job, "web1");
+        });
+    }
+}
+
+#[test]
+fn who_drops_a_held_job_hears_which_members_are_away() {
+    Sim::run(92, async |sim| {
+        let (cluster, _ear) = begin(&sim, failover()).await;
+        sim.kill("web1");
+        seconds(10).await;
+        let job = cluster.publish_held("m2", "web1", "test.ping", Vec::new(), 300).await.unwrap();
+        sim.kill("m3");
+        seconds(10).await;
+        let answer = cluster.drop_held("m1", &job.jid).await.unwrap();
+        assert_eq!(answer.get("away"), Some(&list!["m3"]), "{}", trace(&cluster));
+    });
 }
 
 /// Nobody knows whether the job had arrived.

@@ -46,14 +46,18 @@ pub fn job(ask: MasterRequest) -> Answer {
     map! { "job" => report.map_or(Value::Null, |report| described(&shared, &report).into()) }.into()
 }
 
-/// Ends a held job.
+/// Ends a held job, on this master and on the others of its set.
 pub fn drop_job(ask: MasterRequest) -> Answer {
     let (shared, load) = match admit(ask) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
     let jid = read(load, DropJob::from_map).and_then(|wanted| Jid::new(wanted.jid.as_str()).ok());
-    map! { "dropped" => jid.is_some_and(|jid| expiry::end(&shared, &jid, "dropped")) }.into()
+    let Some(jid) = jid else { return map! { "dropped" => false }.into() };
+    let dropped = expiry::end(&shared, &jid, "dropped");
+    // Also if this master does not hold it: others may.
+    let away = shared.others.get().map(|others| others.drop_held(&jid)).unwrap_or_default();
+    map! { "dropped" => dropped, "away" => away.into_iter().map(Value::from).collect::<Vec<_>>() }.into()
 }
 
 fn described(shared: &Shared, report: &Report) -> Map {

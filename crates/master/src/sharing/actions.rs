@@ -97,6 +97,7 @@ impl Worker {
             }
             Message::Answer(answer) => self.drift.answer(from, answer),
             Message::Job(job) => self.take_job(from, job),
+            Message::Drop(jid) => self.take_drop(from, &jid),
             Message::Events(events) => self.take_events(from, events),
             Message::Vote(packed) => self.take_vote(from, &packed),
             // Later versions send more.

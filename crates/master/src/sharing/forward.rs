@@ -12,11 +12,11 @@ use rt::Rt;
 use share::duties::Occasion;
 use share::member::Right;
 use share::message::{Job, MAX_MESSAGE};
-use share::{Carrier as _, Content, Key, Lane, Message, Node, Record, SendResult, Stamp, To};
+use share::{Carrier as _, Content, Key, Lane, Message, Node, Record, SendResult, Stamp, State, To};
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 use value::escape::brief;
 use value::{Map, Value};
 use wire::msgpack::{Decode, Packing, most_values, pack, unpack_within};
@@ -25,6 +25,7 @@ use wire::{Jid, MinionId};
 use super::worker::{Work, Worker};
 use super::{SetLinks, events, once};
 use crate::Shared;
+use crate::jobs::expiry;
 use crate::jobs::keep::is_of_the_future;
 use crate::jobs::publish::{ForwardedJob, NotPublished, is_nocache, publish_forwarded};
 use crate::open_jobs::ledger::Undelivered;
@@ -75,6 +76,23 @@ impl OtherMasters for SetLinks {
                 warn!("the job {} does not reach minions of the master {}", job.jid, self.members.called(node));
             }
         }
+    }
+
+    fn drop_held(&self, jid: &Jid) -> Vec<String> {
+        let linked = self.fleet.linked();
+        let bytes = Message::Drop(jid.as_str().to_owned()).encode();
+        let mut away = Vec::new();
+        for (node, (_, state)) in self.members.all() {
+            if node == self.node || state != State::Accepted || !self.members.serves_minions(node) {
+                continue;
+            }
+            let sent = linked.contains(&node)
+                && self.links.send(To::Member(node), Lane::Talk, bytes.clone()) == SendResult::Queued;
+            if !sent {
+                away.push(self.members.called(node));
+            }
+        }
+        away
     }
 
     fn is_elsewhere(&self, id: &str) -> bool {
@@ -308,6 +326,20 @@ impl Worker {
         debug!("the master {name} sent the job {jid} for {} minions", job.yours.len());
         if !self.forwarded.put(from, job) {
             warn!("the job {jid} of the master {name} is refused: too many wait to be published");
+        }
+    }
+
+    /// Drops a held job that an operator has dropped on another member.
+    pub(super) fn take_drop(&mut self, from: Node, jid: &str) {
+        let name = self.members.called(from);
+        if !self.members.may(from, Right::Jobs) {
+            return self.warn_of_member(&format!("the master {name} may not drop held jobs: it lacks the right jobs"));
+        }
+        let Ok(jid) = Jid::new(jid) else {
+            return self.warn_of_member(&format!("the master {name} wants a job to be dropped that has no job id"));
+        };
+        if expiry::end(&self.shared, &jid, "dropped") {
+            info!("the job {jid} was dropped on the master {name}");
         }
     }
 

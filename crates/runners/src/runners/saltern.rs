@@ -74,7 +74,8 @@ async fn job(ctx: &RunnerContext, jid: String) -> Result<Map> {
     Ok(states)
 }
 
-/// Ends a held job: minions that reconnect do not get it any more. Returns whether there was one.
+/// Ends a held job: minions that reconnect do not get it any more, whatever master of the set they come to. Returns whether this master
+/// held it.
 ///
 /// CLI Example:
 ///
@@ -83,7 +84,11 @@ async fn job(ctx: &RunnerContext, jid: String) -> Result<Map> {
 ///     salt-run saltern.drop 20130916125524463507
 #[function]
 async fn drop(ctx: &RunnerContext, jid: String) -> Result<bool> {
-    client(ctx).drop_held(&jid).await.map_err(refused)
+    let dropped = client(ctx).drop_held(&jid).await.map_err(refused)?;
+    if !dropped.away.is_empty() {
+        tracing::warn!("the job {jid} may still be delivered by masters that are away: {}", dropped.away.join(", "));
+    }
+    Ok(dropped.was_held)
 }
 
 /// Returns the activity of the master since its start and its current state: connected minions, sign-ins, requests by

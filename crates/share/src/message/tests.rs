@@ -47,6 +47,7 @@ fn one_of_each() -> Vec<Message> {
             sent: Some(5),
         }),
         Message::Progress(vec![Progress { jid: "20240229131415678901".into(), minion: "web1".into(), how_far: 2 }]),
+        Message::Drop("20240229131415678901".into()),
         Message::Events(vec![Event { tag: "x/y".into(), data: Bytes::from_static(b"d"), minion: None, stamp }]),
         Message::Here(Here { change: HereChange::All, ids: ids(5_000) }),
         Message::Here(Here { change: HereChange::Went, ids: ids(0) }),
