@@ -121,6 +121,8 @@ pub struct Found {
     sequence: u64,
     /// What the value says, if it was made by a master of this set.
     kept: Option<KeptRecord>,
+    /// What it says, if it was not, as far as this master can tell: it may be of a member with another secret.
+    unchecked: Option<KeptRecord>,
 }
 
 impl Found {
@@ -294,10 +296,14 @@ impl Keeper {
 
     async fn find(&self, noted: Noted) -> Result<Found, String> {
         let last = self.keep.last(noted.class.name(), noted.key.as_str()).await.map_err(|error| error.to_string())?;
-        let Some(Stored { sequence, value }) = last else { return Ok(Found { noted, sequence: 0, kept: None }) };
+        let Some(Stored { sequence, value }) = last else {
+            return Ok(Found { noted, sequence: 0, kept: None, unchecked: None });
+        };
         // Servers may answer with the value of another key.
-        let kept = self.seal.open(noted.class, &value).filter(|kept| kept.record.key == noted.key);
-        Ok(Found { noted, sequence, kept })
+        let is_its = |kept: &KeptRecord| kept.record.key == noted.key;
+        let kept = self.seal.open(noted.class, &value).filter(is_its);
+        let unchecked = if kept.is_none() { self.seal.unchecked(noted.class, &value).filter(is_its) } else { None };
+        Ok(Found { noted, sequence, kept, unchecked })
     }
 
     /// Puts something in the place of the value that was found. Returns what is to be looked at again, if another value was there by

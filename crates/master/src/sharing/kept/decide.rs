@@ -67,7 +67,10 @@ impl Worker {
     pub(in crate::sharing) fn work_kept(&mut self, work: KeptWork) {
         match work {
             KeptWork::Take(class, records, done) => {
-                self.take_kept(class, records);
+                let news = self.take_kept(class, records);
+                if news > 0 {
+                    info!("JetStream keeps {news} decisions about {class} that this master does not know");
+                }
                 // The task may have ended.
                 let _ = done.send(());
             }
@@ -115,6 +118,14 @@ impl Worker {
                 // It may be this master whose secret or keys differ.
                 continue;
             }
+            if let Some(writer) = found
+                .unchecked
+                .as_ref()
+                .and_then(|kept| self.sealed_otherwise_by(Right::of_class(found.noted.class), kept))
+            {
+                self.warn_of_other_proof(writer);
+                continue;
+            }
             let Noted { class, key, forgotten } = &found.noted;
             match self.model.kept_verdict(*class, key, found.kept.as_ref(), *forgotten, now) {
                 KeptVerdict::Leave => {}
@@ -128,7 +139,26 @@ impl Worker {
         replaced
     }
 
-    fn take_kept(&mut self, class: Class, records: Vec<KeptRecord>) {
+    /// Returns the member that has signed a value with a code that this master cannot check, if it is another one with the right. One
+    /// of the two has a wrong secret, and nobody knows which: whoever replaced the value could make it unreadable for all others.
+    fn sealed_otherwise_by(&self, right: Right, kept: &KeptRecord) -> Option<Node> {
+        if kept.writer == self.model.node() || !self.members.may(kept.writer, right) {
+            return None;
+        }
+        let (_, public) = self.members.key_of(kept.writer)?;
+        public?.verify(&kept.signed, &kept.signature).then_some(kept.writer)
+    }
+
+    fn warn_of_other_proof(&mut self, writer: Node) {
+        let called = self.members.called(writer);
+        self.warn_of_member(&format!(
+            "this master cannot check what the master {called} keeps in JetStream, and leaves it there: compare the cluster_secret of \
+             both, or their keys"
+        ));
+    }
+
+    /// Takes what counts of what is kept. Returns how many records say something else than those here, or are not here.
+    fn take_kept(&mut self, class: Class, records: Vec<KeptRecord>) -> usize {
         let is_news = |kept: &KeptRecord| {
             let known = self.model.records().get(class, &kept.record.key);
             known.is_none_or(|known| known.digest != kept.record.digest)
@@ -154,13 +184,14 @@ impl Worker {
             debug!("JetStream keeps members whose names others have, and they are not taken: {}", left_out.join(", "));
         }
         if news.is_empty() {
-            return;
+            return 0;
         }
-        info!("JetStream keeps {} decisions about {class} that this master does not know", news.len());
+        let count = news.len();
         self.unwritten.expect_others(true);
         let actions = self.model.local(Change::Kept(news), self.now());
         self.carry_out(actions);
         self.renew_members();
+        count
     }
 }
 
