@@ -132,7 +132,8 @@ fn state(event: Event) -> Option<BusState> {
 fn explained(words: &str) -> String {
     let hint = match words {
         words if words.ends_with("IO error") => {
-            "nothing listens there, or it ends the connection, as one without TLS does with tls://"
+            "nothing listens there, or the connection is ended: only one side speaks TLS, or one does not believe the certificate \
+             of the other, see ca, cert and key in cluster_bus_credentials"
         }
         words if words.ends_with("DNS error") => "a host in cluster_bus has no address",
         words if words.ends_with("timed out") => "it does not answer as a server of NATS does",

@@ -39,10 +39,19 @@ impl Hub {
                     self.overflowed();
                 }
                 match self.is_connected() {
-                    true => tracing::warn!("the servers of cluster_bus ({}) say: {words}", self.options.servers),
+                    true => self.log_complaint(&words),
                     false => self.disconnected(&words),
                 }
             }
+        }
+    }
+
+    /// Logs what the servers say, once an hour: they refuse each message of a login without the right.
+    fn log_complaint(&self, words: &str) {
+        let (now, servers) = (self.time().0, &self.options.servers);
+        match self.guard().may_log(words, "said by the servers", now) {
+            true => tracing::warn!("the servers of cluster_bus ({servers}) say: {words}"),
+            false => tracing::debug!("the servers of cluster_bus ({servers}) say: {words}"),
         }
     }
 
