@@ -36,7 +36,10 @@ pub fn place(options: &Map) -> Result<Option<(String, u16)>, Error> {
     // Salt's default, which needs a server of its own.
     let exporter = metrics.get_str("exporter").unwrap_or("otlp-http");
     if exporter != "prometheus" {
-        warn!("not supported: metrics with exporter '{exporter}'; there is 'prometheus'");
+        warn!(
+            "metrics are not exported: the exporter '{exporter}', Salt's default, is not supported. Set 'exporter: prometheus' below \
+             'metrics'"
+        );
         return Ok(None);
     }
     let prometheus = metrics.get("prometheus").and_then(|prometheus| prometheus.as_map());

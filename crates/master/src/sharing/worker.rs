@@ -140,6 +140,8 @@ pub struct Worker {
     pub(super) once: Once,
     /// Whether others take this master for a member.
     pub(super) belonging: Belonging,
+    /// The members that were linked and are not any more.
+    away: BTreeSet<Node>,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
     /// Minions that connected to other members and have not been checked for missed jobs yet. True for those that have just done so.
@@ -205,6 +207,7 @@ impl Worker {
             drift,
             once,
             belonging: Belonging::new(clock.moment().steady),
+            away: BTreeSet::new(),
             beat_at: 0,
             came: BTreeMap::new(),
             notes: Arc::default(),
@@ -397,8 +400,13 @@ impl Worker {
         let name = self.members.name(node).unwrap_or_else(|| called.clone());
         let word = if up { "linked" } else { "away" };
         match up {
+            // At the level of its loss: else the log would show only that, with Salt's default level.
+            true if self.away.remove(&node) => warn!("the master {called} is linked again"),
             true => info!("the master {called} is linked"),
-            false => warn!("the master {called} is away: {reason}"),
+            false => {
+                self.away.insert(node);
+                warn!("the master {called} is away: {reason}");
+            }
         }
         let mut data = map! { "name" => name.as_str(), "node" => format!("{node:?}") };
         if !reason.is_empty() {

@@ -101,8 +101,9 @@ impl Worker {
             "removed" => called, "node" => format!("{node:?}"),
             "accepted_keys" => map! { "count" => accepted.len(), "first" => first },
             "next" => format!(
-                "change {proof} on all masters that are left: who has it comes back with a new member key. Look through the keys \
-                 that the removed master accepted, if you do not trust it any more"
+                "stop that master and take it out of 'master' of its minions, which obey it as long as it has a key pair that they \
+                 know, and out of 'cluster_peers'. Change {proof} on all masters that are left: who has it comes back with a new \
+                 member key. Look through the keys that the removed master accepted, if you do not trust it any more"
             ),
         };
         if let Some(voters) = voters {
