@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::context::{Context, ContextBuilder};
-use async_nats::jetstream::stream::{Config, DeleteMessageErrorKind, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{
+    ClusterInfo, Config, DeleteMessageErrorKind, DiscardPolicy, RetentionPolicy, StorageType,
+};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -55,6 +57,16 @@ impl JetStreamBucket {
     }
 }
 
+/// Checks that most servers of a stream have its latest state. One that has lost the others says what it knew for some seconds more.
+fn has_majority(cluster: &ClusterInfo) -> Result<(), String> {
+    let (all, current) = (cluster.replicas.len() + 1, cluster.replicas.iter().filter(|peer| peer.current).count() + 1);
+    match cluster.leader.as_deref() {
+        None | Some("") => Err("the stream has no leader".to_owned()),
+        Some(_) if current <= all / 2 => Err(format!("{current} of {all} servers have the latest state of the stream")),
+        Some(_) => Ok(()),
+    }
+}
+
 /// Returns what requests to JetStream are made with.
 pub(crate) fn context(client: Client) -> Context {
     ContextBuilder::new().timeout(TIMEOUT).ack_timeout(TIMEOUT).build(client)
@@ -64,6 +76,9 @@ impl Bucket for JetStreamBucket {
     fn open(&self) -> BoxFuture<'_, Result<Opened, OpenError>> {
         async {
             let info = objects::open(&self.context, self.config()).await?;
+            if let Some(cluster) = &info.cluster {
+                has_majority(cluster).map_err(OpenError::NoAnswer)?;
+            }
             let found = info.config.max_age;
             if found != self.lease_time {
                 return Err(OpenError::Settings(format!(
@@ -106,5 +121,37 @@ impl Bucket for JetStreamBucket {
             timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(objects::unheard()))
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_nats::jetstream::stream::PeerInfo;
+
+    use super::*;
+
+    fn cluster(leader: Option<&str>, current: &[bool]) -> ClusterInfo {
+        let peer = |current: &bool| PeerInfo {
+            name: "n".to_owned(),
+            current: *current,
+            active: Duration::ZERO,
+            offline: false,
+            lag: None,
+        };
+        ClusterInfo {
+            leader: leader.map(str::to_owned),
+            replicas: current.iter().map(peer).collect(),
+            ..ClusterInfo::default()
+        }
+    }
+
+    #[test]
+    fn a_stream_that_most_servers_have_lost_is_not_used() {
+        assert_eq!(has_majority(&cluster(Some("n1"), &[true, true])), Ok(()));
+        assert_eq!(has_majority(&cluster(Some("n1"), &[true, false])), Ok(()));
+        assert_eq!(has_majority(&cluster(Some("n1"), &[])), Ok(()), "one copy");
+        let lost = has_majority(&cluster(Some("n1"), &[false, false])).unwrap_err();
+        assert_eq!(lost, "1 of 3 servers have the latest state of the stream");
+        assert!(has_majority(&cluster(Some(""), &[true, true])).is_err() && has_majority(&cluster(None, &[])).is_err());
     }
 }

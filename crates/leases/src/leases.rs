@@ -298,6 +298,11 @@ impl Leases {
         };
         let now = self.now();
         let mut state = self.lock();
+        // A server that has lost the others goes on answering what it read before: only what is new shows that a majority is there.
+        let proves_majority = match &answer {
+            Answer::Last(Ok(last)) => last.as_ref().is_some_and(|entry| entry.sequence > state.highest),
+            _ => true,
+        };
         match &answer {
             // Answers overtake each other, so it must be above what was seen when it was asked for.
             Answer::Published(Ok(sequence)) if *sequence <= highest => state.went_back = true,
@@ -329,7 +334,8 @@ impl Leases {
             Some(BucketError::NoAnswer(_)) => {}
             Some(BucketError::Refused(reason)) => state.health = Health::Unusable(reason),
             Some(BucketError::Gone(_)) => return true,
-            Some(BucketError::OtherSequence) | None => state.health = Health::Sound(state.replicas),
+            Some(BucketError::OtherSequence) | None if proves_majority => state.health = Health::Sound(state.replicas),
+            Some(BucketError::OtherSequence) | None => {}
         }
         false
     }
