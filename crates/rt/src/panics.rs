@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_expected_within_the_work_only() {
-        assert_eq!(expected(|| (is_expected(), expected(|| is_expected()))), Some((true, Some(true))));
+        assert_eq!(expected(|| (is_expected(), expected(is_expected))), Some((true, Some(true))));
         assert_eq!(expected(|| -> u8 { panic!("bad input") }), None);
         assert!(!is_expected());
     }
