@@ -97,11 +97,8 @@ fn plan(sim: &Sim) -> Plan {
 }
 
 fn sharing_plan(sim: &Sim) -> Plan {
-    let drawn = 2 + sim.below(3) as usize;
     Plan {
-        // Four masters take three times as long as two, so there are fewer such sets. Not by another draw: each kept seed would be
-        // another storm.
-        masters: if drawn == 4 && sim.seed().is_multiple_of(2) { 2 } else { drawn },
+        masters: 2 + sim.below(3) as usize,
         mode: [Mode::Hot, Mode::Failover, Mode::Single][sim.below(3) as usize],
         sharing: true,
         witness: sim.below(4) == 0,

@@ -198,11 +198,6 @@ impl Sim {
         self.world.state().hosts[number].skew += seconds * 1_000_000;
     }
 
-    /// Returns the seed.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// Returns a number from 0 to below `bound`, generated from the seed.
     pub fn below(&self, bound: u64) -> u64 {
         use rand::Rng;
