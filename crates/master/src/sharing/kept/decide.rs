@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crypto::MemberPublicKey;
 use share::member::{Member, Right, Rights};
 use share::{
     Change, Class, Content, Digest, Index as _, ItemHash, KeptRecord, KeptVerdict, Key, Node, Record, Records as _,
@@ -112,18 +113,17 @@ impl Worker {
             return Vec::new();
         }
         let (now, knows_others) = (self.now(), self.members.knows_others(self.model.node()));
+        let members = self.members.all();
         let mut replaced = Vec::new();
         for found in all {
             if found.is_unreadable() && !knows_others {
                 // It may be this master whose secret or keys differ.
                 continue;
             }
-            if let Some(writer) = found
-                .unchecked
-                .as_ref()
-                .and_then(|kept| self.sealed_otherwise_by(Right::of_class(found.noted.class), kept))
+            if let Some(kept) = &found.unchecked
+                && is_of_other_member(kept, self.model.node(), &members)
             {
-                self.warn_of_other_proof(writer);
+                self.warn_of_other_proof(kept.writer);
                 continue;
             }
             let Noted { class, key, forgotten } = &found.noted;
@@ -137,16 +137,6 @@ impl Worker {
             }
         }
         replaced
-    }
-
-    /// Returns the member that has signed a value with a code that this master cannot check, if it is another one with the right. One
-    /// of the two has a wrong secret, and nobody knows which: whoever replaced the value could make it unreadable for all others.
-    fn sealed_otherwise_by(&self, right: Right, kept: &KeptRecord) -> Option<Node> {
-        if kept.writer == self.model.node() || !self.members.may(kept.writer, right) {
-            return None;
-        }
-        let (_, public) = self.members.key_of(kept.writer)?;
-        public?.verify(&kept.signed, &kept.signature).then_some(kept.writer)
     }
 
     fn warn_of_other_proof(&mut self, writer: Node) {
@@ -210,6 +200,17 @@ fn skipped(class: Class, count: usize, knows_others: bool) -> String {
     format!("{values} not made by a master of this set{more}")
 }
 
+/// Returns whether another member than `own`, with the right, has signed a value whose code is wrong here. One of the two has a wrong
+/// secret, and nobody knows which: whoever replaced the value could make it unreadable for all others.
+fn is_of_other_member(kept: &KeptRecord, own: Node, members: &MembersByNode) -> bool {
+    let right = Right::of_class(kept.record.class());
+    kept.writer != own
+        && members.get(&kept.writer).is_some_and(|(member, state)| {
+            let is_signed = |key: MemberPublicKey| key.verify(&kept.signed, &kept.signature);
+            *state == State::Accepted && member.rights().contains(right) && member.public_key().is_some_and(is_signed)
+        })
+}
+
 /// Leaves out members that are not known here and have the name of one of these, which are there: a master that was refused for its
 /// name may have been kept. Returns the others, and the names of those that were left out.
 fn without_namesakes(
@@ -260,6 +261,27 @@ mod tests {
         let two = skipped(Class::Keys, 2, false);
         assert!(two.starts_with("2 values about keys that JetStream keeps are damaged or were not"), "{two}");
         assert!(two.contains("its own cluster_secret") && !one.contains("cluster_secret"), "{two}");
+    }
+
+    #[test]
+    fn a_value_with_a_wrong_code_is_left_alone_only_if_another_member_has_signed_it() {
+        let (writer, own) = (named(3, "m3"), named(1, "m1"));
+        let signed = Bytes::from_static(b"what was kept");
+        let signature = MemberKey::from_random([3; 32]).unwrap().sign(&signed).unwrap();
+        let kept = KeptRecord { writer: writer.node(), signed, signature, ..kept(&own, State::Accepted) };
+        let among = |members: &[(&Member, State)]| -> MembersByNode {
+            members.iter().map(|(member, state)| (member.node(), ((*member).clone(), *state))).collect()
+        };
+        let accepted = among(&[(&own, State::Accepted), (&writer, State::Accepted)]);
+        assert!(is_of_other_member(&kept, own.node(), &accepted));
+        assert!(!is_of_other_member(&kept, writer.node(), &accepted), "it may renew its own");
+        assert!(!is_of_other_member(&kept, own.node(), &among(&[(&own, State::Accepted)])), "a stranger");
+        let removed = among(&[(&own, State::Accepted), (&writer, State::Deleted)]);
+        assert!(!is_of_other_member(&kept, own.node(), &removed));
+        let reader = Member { role: Role::Reader, ..writer.clone() };
+        assert!(!is_of_other_member(&kept, own.node(), &among(&[(&reader, State::Accepted)])), "it has not the right");
+        let damaged = KeptRecord { signed: Bytes::from_static(b"something else"), ..kept };
+        assert!(!is_of_other_member(&damaged, own.node(), &accepted));
     }
 
     fn named(number: u8, name: &str) -> Member {
