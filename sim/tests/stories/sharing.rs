@@ -174,7 +174,7 @@ fn a_job_that_is_lost_with_a_link_is_sent_again_when_the_link_is_back() {
     }
 }
 
-/// Each member holds the job, and whoever the minion comes to would deliver it.
+/// All members hold the job, and the minion may connect to any of them.
 #[test]
 fn a_held_job_that_is_dropped_on_one_member_is_delivered_by_none() {
     for master in ["m1", "m2", "m3"] {
