@@ -179,3 +179,18 @@ async fn what_a_stranger_holds_is_taken_from_it_and_told_once() {
     assert_eq!((told, stranger.leases.held("a")), (1, None));
     assert!((T..=2 * T + Duration::from_secs(3)).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_old_answer_does_not_prove_that_a_majority_of_the_servers_is_there() {
+    let leases = Leases::new(Who { node: [1; 8], boot: 1 }, T, 1);
+    let read = |sequence| {
+        let entry = Entry { sequence, token: None, verdict: Verdict::Unsure };
+        Answered { name: "a".into(), highest: 5, answer: Answer::Last(Ok(Some(entry))) }
+    };
+    leases.lock().highest = 5;
+    leases.set_health(Health::NoAnswer("a test".into()));
+    assert!(!leases.take(read(5)));
+    assert!(matches!(leases.health(), Health::NoAnswer(_)), "a server that is alone has read this before");
+    assert!(!leases.take(read(6)));
+    assert!(matches!(leases.health(), Health::Sound(_)), "somebody could write since");
+}
