@@ -114,7 +114,7 @@ impl Hub {
 
     fn frame(self: &Arc<Self>, link: &Arc<Link>, frame: Frame) {
         match frame {
-            Frame::Ping { number, now, linked, report, steady } => {
+            Frame::Ping { number, now, linked, report, steady, .. } => {
                 let ours = self.rt.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
                 let our_steady = self.steady();
                 let (wall, changed) = {

@@ -101,7 +101,7 @@ impl Writer {
         let mut state = self.link.state();
         state.health.pinged = Some((self.pings, Instant::now()));
         state.health.unanswered += 1;
-        Frame::Ping { number: self.pings, now, linked, report, steady: Some(self.hub.steady()) }
+        Frame::Ping { number: self.pings, now, linked, report, steady: Some(self.hub.steady()), answer: None }
     }
 
     fn credit(&self) -> [u64; 2] {

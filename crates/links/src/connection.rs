@@ -1,15 +1,16 @@
 //! One connection of a link: writes what is queued, hands over what arrives, and beats.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use share::{Lane, Node};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::Instant;
 
 use crate::frame::{self, FrameReader};
 use crate::hub::{Hub, Link};
@@ -17,7 +18,7 @@ use crate::met::Met;
 use crate::pair::ConnectionId;
 use crate::tls::TlsStream;
 use peers::failed::{PATIENCE, broken};
-use peers::kind::Frame;
+use peers::kind::{Answer, Frame};
 use peers::queue::Next;
 
 /// What is written at once.
@@ -29,8 +30,11 @@ const MISSING: u32 = 4;
 /// Messages below this length are copied out of the buffer that they were read into.
 const SMALL: usize = 64 * 1024;
 
-/// Answers to pings that wait. A peer that sends more pings without reading gets no answers.
-const PONGS: usize = 4;
+/// Parts of a heartbeat in percent: a ping that is due within `EARLY` is sent at once when one of the peer comes, and the next one is
+/// due `LATER` than else. So one of two members leads, and the other one seldom wakes up by itself. `EARLY` is more than `LATER`,
+/// so that the other one goes on to follow, and less than 100, so that the one that leads answers nothing at once.
+const EARLY: u32 = 75;
+const LATER: u32 = 50;
 
 /// Runs a connection to its end. `first` is written before anything else.
 pub(crate) async fn run(
@@ -41,10 +45,12 @@ pub(crate) async fn run(
     first: Option<Frame>,
 ) {
     let (read, write) = tokio::io::split(met.stream);
-    let (pong, pongs) = mpsc::channel(PONGS);
-    let reader = Reader { hub: &hub, link: &link, lane, half: read, frames: met.reader, pong, linked: None };
-    let writer = Writer { hub: &hub, link: &link, lane, half: write, pongs, pings: 0 };
+    let pinged = Mutex::default();
+    let reader = Reader { hub: &hub, link: &link, lane, half: read, frames: met.reader, pinged: &pinged, linked: None };
+    let beat_at = Instant::now();
+    let writer = Writer { hub: &hub, link: &link, lane, half: write, pinged: &pinged, beat_at, answer: None };
     let (mut reading, mut writing) = (pin!(reader.run()), pin!(writer.run(first)));
+    // In this order: the writer looks for what the reader has just read, and nothing wakes it for that.
     let reason = tokio::select! {
         biased;
         reason = &mut reading => reason,
@@ -54,13 +60,24 @@ pub(crate) async fn run(
     hub.closed(id, &reason);
 }
 
+/// A ping of the peer.
+struct Pinged {
+    number: u64,
+    at: Instant,
+    /// The peer takes its answer from the next ping in the other direction.
+    can_wait: bool,
+}
+
+/// The latest ping of the peer that the writer has not seen. One that pings faster than it reads gets fewer answers.
+type LatestPing = Mutex<Option<Pinged>>;
+
 struct Reader<'a> {
     hub: &'a Hub,
     link: &'a Link,
     lane: Lane,
     half: ReadHalf<TlsStream>,
     frames: FrameReader,
-    pong: mpsc::Sender<u64>,
+    pinged: &'a LatestPing,
     /// With whom the peer was linked at its last ping.
     linked: Option<Vec<Node>>,
 }
@@ -98,14 +115,15 @@ impl Reader<'_> {
                 // Waits for the model: what it does not read stays in the socket, and so with the sender.
                 self.hub.inbox.message(node, self.link.id, self.lane, message).await;
             }
-            Frame::Ping { number, now, linked, report, steady } => {
-                let (ours, our_steady) = (unix_millis(self.hub), self.hub.steady());
+            Frame::Ping { number, now, linked, report, steady, answer } => {
+                let (ours, our_steady, at) = (unix_millis(self.hub), self.hub.steady(), Instant::now());
                 let wall = self.health(|health| {
+                    answer.into_iter().for_each(|answer| health.beats.answered(answer, at));
                     if let Some(theirs) = steady {
-                        health.ahead.note(theirs, our_steady, Instant::now());
+                        health.ahead.note(theirs, our_steady, at);
                     }
                     // What it says was true half a round trip ago.
-                    let wall = now.saturating_add(health.rtt.unwrap_or_default().as_millis() as u64 / 2);
+                    let wall = now.saturating_add(health.beats.rtt().unwrap_or_default().as_millis() as u64 / 2);
                     health.clock = Some((wall as i64).saturating_sub(ours as i64));
                     wall
                 });
@@ -115,17 +133,10 @@ impl Reader<'_> {
                     self.hub.inbox.linked(node, self.link.id, linked.clone());
                     self.linked = Some(linked);
                 }
-                // A peer that pings faster than it reads gets fewer answers.
-                let _ = self.pong.try_send(number);
+                *lock(self.pinged) = Some(Pinged { number, at, can_wait: answer.is_some() });
             }
             Frame::Pong { number } => self.health(|health| {
-                if let Some((pinged, at)) = health.pinged.filter(|(pinged, _)| *pinged >= number) {
-                    health.unanswered = pinged - number;
-                    // Of an earlier ping the time of sending is not known any more.
-                    if pinged == number {
-                        health.rtt = Some(at.elapsed());
-                    }
-                }
+                health.beats.answered(Answer { number, held: Duration::ZERO }, Instant::now());
             }),
             Frame::Bye(reason) => return Some(reason),
             Frame::Hello(_) | Frame::Proof { .. } | Frame::Welcome { .. } | Frame::Refused { .. } => {
@@ -136,7 +147,7 @@ impl Reader<'_> {
     }
 
     fn health<T>(&self, change: impl FnOnce(&mut crate::hub::Health) -> T) -> T {
-        change(&mut self.link.health.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.link.health))
     }
 }
 
@@ -145,15 +156,16 @@ struct Writer<'a> {
     link: &'a Link,
     lane: Lane,
     half: WriteHalf<TlsStream>,
-    pongs: mpsc::Receiver<u64>,
-    pings: u64,
+    pinged: &'a LatestPing,
+    /// When the next ping is due.
+    beat_at: Instant,
+    /// The peer's latest ping that the next one of this member answers.
+    answer: Option<Pinged>,
 }
 
 impl Writer<'_> {
     /// Returns why the connection has ended.
     async fn run(mut self, first: Option<Frame>) -> String {
-        let mut beat = tokio::time::interval(self.hub.options.heartbeat);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut frames: Vec<Frame> = first.into_iter().collect();
         loop {
             if let Err(error) = self.write(&frames).await {
@@ -164,33 +176,47 @@ impl Writer<'_> {
                 // overtakes what was written.
                 std::future::pending::<()>().await;
             }
-            frames = self.next(&mut beat).await;
+            frames = self.next().await;
         }
     }
 
-    async fn next(&mut self, beat: &mut Interval) -> Vec<Frame> {
+    async fn next(&mut self) -> Vec<Frame> {
         let queue = &self.link.queues[self.lane as usize];
-        // In this order: heartbeats must not starve behind a full queue.
-        tokio::select! {
-            biased;
-            _ = beat.tick(), if self.lane == Lane::Talk => vec![self.ping()],
-            Some(number) = self.pongs.recv() => vec![Frame::Pong { number }],
-            next = queue.next(BATCH) => match next {
-                Next::Messages(messages) => messages.into_iter().map(Frame::Message).collect(),
-                Next::Bye(reason) => vec![Frame::Bye(reason)],
-            },
+        loop {
+            // In this order: heartbeats must not starve behind a full queue.
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.beat_at), if self.lane == Lane::Talk => return vec![self.ping(Duration::ZERO)],
+                pinged = poll_fn(|_| lock(self.pinged).take().map_or(Poll::Pending, Poll::Ready)) => {
+                    if !pinged.can_wait {
+                        return vec![Frame::Pong { number: pinged.number }];
+                    }
+                    self.answer = Some(pinged);
+                    let percent = self.hub.options.heartbeat / 100;
+                    if self.beat_at <= Instant::now() + percent * EARLY {
+                        return vec![self.ping(percent * LATER)];
+                    }
+                }
+                next = queue.next(BATCH) => return match next {
+                    Next::Messages(messages) => messages.into_iter().map(Frame::Message).collect(),
+                    Next::Bye(reason) => vec![Frame::Bye(reason)],
+                },
+            }
         }
     }
 
-    fn ping(&mut self) -> Frame {
-        self.pings += 1;
+    fn ping(&mut self, later: Duration) -> Frame {
+        let now = Instant::now();
+        self.beat_at = now + self.hub.options.heartbeat + later;
+        let answer = match self.answer.take() {
+            Some(pinged) => Answer { number: pinged.number, held: now.duration_since(pinged.at) },
+            None => Answer::default(),
+        };
         let report = self.hub.members.self_report(self.link.node);
         let linked = self.hub.linked();
-        let mut health = self.link.health.lock().unwrap_or_else(PoisonError::into_inner);
-        health.pinged = Some((self.pings, Instant::now()));
-        health.unanswered += 1;
-        let steady = Some(self.hub.steady());
-        Frame::Ping { number: self.pings, now: unix_millis(self.hub), linked, report, steady }
+        let number = lock(&self.link.health).beats.send(now);
+        let (now, steady) = (unix_millis(self.hub), Some(self.hub.steady()));
+        Frame::Ping { number, now, linked, report, steady, answer: Some(answer) }
     }
 
     async fn write(&mut self, frames: &[Frame]) -> io::Result<()> {
@@ -204,6 +230,10 @@ impl Writer<'_> {
 /// Returns a message that keeps no other bytes in memory than its own: a small one would keep all that was read with it.
 fn on_its_own(message: Bytes) -> Bytes {
     if message.len() < SMALL { Bytes::copy_from_slice(&message) } else { message }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unix_millis(hub: &Hub) -> u64 {

@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use wire::Network;
 
+use crate::beats::Beats;
 use crate::options::Options;
 use crate::pair::{Candidate, Change, ConnectionId, Pair};
 use crate::tls;
@@ -94,14 +95,11 @@ pub(crate) struct Link {
 /// What pings have shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Health {
-    pub pinged: Option<(u64, Instant)>,
-    pub rtt: Option<Duration>,
+    pub beats: Beats,
     /// By how many milliseconds the clock of the peer is ahead.
     pub clock: Option<i64>,
     /// How far its clock that never jumps is ahead.
     pub ahead: Ahead,
-    /// Heartbeats that the peer has not answered.
-    pub unanswered: u64,
 }
 
 impl Hub {
@@ -241,7 +239,8 @@ impl Hub {
         for status in &mut statuses {
             let Some(link) = status.node.and_then(|node| self.up(To::Member(node)).pop()) else { continue };
             let health = *link.health.lock().unwrap_or_else(PoisonError::into_inner);
-            (status.rtt, status.clock, status.unanswered) = (health.rtt, health.clock, health.unanswered);
+            (status.rtt, status.clock, status.unanswered) =
+                (health.beats.rtt(), health.clock, health.beats.unanswered());
             status.queue_bytes = link.queues.iter().map(LaneQueue::bytes).sum();
         }
         statuses

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod backoff;
+mod beats;
 mod connection;
 mod dial;
 mod first_bytes;

@@ -1,5 +1,7 @@
 //! What carriers themselves say: who they are, that they are there, and how they end. Messages of the model pass as they are.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use share::fields::{Fields, MAX_NAME, node, number, packed};
 use share::member::Role;
@@ -37,6 +39,9 @@ const MAX_DECISIONS: usize = 512 * 1024;
 
 /// Members in a `ping` and decisions in a `welcome`.
 const MOST_MEMBERS: usize = 512;
+
+/// The longest time in microseconds for which an answer may have waited: an hour. The link would have ended long before.
+const MAX_HELD: u64 = 3_600_000_000;
 
 /// A text that is shown to people.
 const MAX_REASON: usize = 1_024;
@@ -106,6 +111,15 @@ impl How {
     }
 }
 
+/// The answer to a heartbeat that waited for the next heartbeat in the other direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The number of the heartbeat, 0 if none has come.
+    pub number: u64,
+    /// For how long the answer waited. In frames in microseconds.
+    pub held: Duration,
+}
+
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -146,6 +160,8 @@ pub enum Frame {
         report: SelfReport,
         /// The sender's clock that never jumps, in milliseconds; `None` from earlier versions.
         steady: Option<u64>,
+        /// The answer to the receiver's latest heartbeat; `None` if the sender answers each with a `pong`, and expects one.
+        answer: Option<Answer>,
     },
     /// The answer to a heartbeat.
     Pong {
@@ -169,10 +185,16 @@ impl Frame {
                 vec!["welcome".into(), number(*link), Value::List(decisions), report.field()]
             }
             Frame::Refused { reason, word } => vec!["refused".into(), shown(reason).into(), word.as_str().into()],
-            Frame::Ping { number: ping, now, linked, report, steady } => {
+            Frame::Ping { number: ping, now, linked, report, steady, answer } => {
                 let linked = linked.iter().take(MOST_MEMBERS).copied().map(node).collect();
                 let mut fields = vec!["ping".into(), number(*ping), number(*now), Value::List(linked), report.field()];
                 fields.extend(steady.map(number));
+                // Without a clock its place would be that of the clock. Whoever sends answers has one.
+                fields.extend(answer.filter(|_| steady.is_some()).iter().flat_map(
+                    |Answer { number: answered, held }| {
+                        [number(*answered), number(held.as_micros().min(u128::from(MAX_HELD)) as u64)]
+                    },
+                ));
                 fields
             }
             Frame::Pong { number: ping } => vec!["pong".into(), number(*ping)],
@@ -218,7 +240,14 @@ impl Frame {
                     0 => None,
                     _ => Some(fields.number("a steady clock")?),
                 };
-                Frame::Ping { number, now, linked, report, steady }
+                let answer = match fields.left() {
+                    0 => None,
+                    _ => {
+                        let number = fields.number("the number of an answer")?;
+                        Some(Answer { number, held: Duration::from_micros(fields.number("a time")?.min(MAX_HELD)) })
+                    }
+                };
+                Frame::Ping { number, now, linked, report, steady, answer }
             }
             "pong" => Frame::Pong { number: fields.number("a number")? },
             "bye" => Frame::Bye(fields.plain("a reason", MAX_REASON)?),
@@ -421,8 +450,16 @@ pub(crate) mod tests {
             Frame::Proof { how: How::SignKey, bytes: Bytes::from_static(&[2; 256]) },
             Frame::Welcome { number: 3, decisions, report: report() },
             Frame::Refused { reason: "because".into(), word: "clock".into() },
-            Frame::Ping { number: 4, now: 5, linked: vec![Node([6; 8])], report: report(), steady: Some(7) },
-            Frame::Ping { number: 4, now: 5, linked: vec![], report: report(), steady: None },
+            Frame::Ping {
+                number: 4,
+                now: 5,
+                linked: vec![Node([6; 8])],
+                report: report(),
+                steady: Some(7),
+                answer: Some(Answer { number: 3, held: Duration::from_micros(499_999) }),
+            },
+            Frame::Ping { number: 4, now: 5, linked: vec![], report: report(), steady: Some(7), answer: None },
+            Frame::Ping { number: 4, now: 5, linked: vec![], report: report(), steady: None, answer: None },
             Frame::Pong { number: 4 },
             Frame::Bye("stopping".into()),
             Frame::Message(Bytes::from(vec![9; share::message::MAX_MESSAGE])),

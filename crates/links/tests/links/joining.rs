@@ -312,15 +312,16 @@ fn the_status_of_a_link_shows_what_waits_and_what_is_lost() {
         let before = one.links.status().remove(0);
         assert!(matches!(before.state, LinkState::Linked { .. }));
         assert_eq!((before.queue_bytes, before.dropped, &before.reason), (0, 0, &None));
-        assert!(before.unanswered <= 1 && before.rtt.is_some() && before.info.is_some(), "{before:?}");
+        assert!(before.unanswered == 0 && before.rtt.is_some() && before.info.is_some(), "{before:?}");
         sim.partition("m1", "m2");
         let message = Bytes::from(vec![0; 512 * 1024]);
         while one.links.send(To::All, Lane::Bulk, message.clone()) == SendResult::Queued {
             tokio::task::yield_now().await;
         }
-        tokio::time::sleep(2 * HEARTBEAT).await;
+        // One that follows the beats of the other member beats less often now, and the latest one does not count.
+        tokio::time::sleep(3 * HEARTBEAT).await;
         let status = one.links.status().remove(0);
-        assert!(status.queue_bytes > 3 << 20 && status.dropped == 1 && status.unanswered >= 2, "{status:?}");
+        assert!(status.queue_bytes > 3 << 20 && status.dropped == 1 && status.unanswered >= 1, "{status:?}");
     });
 }
 
