@@ -65,6 +65,10 @@ impl Written {
         }
     }
 
+    fn is_publication(&self) -> bool {
+        matches!(self, Written::Job { .. })
+    }
+
     fn is_small_enough(&self, key: &Key) -> bool {
         let small = self.size() <= share::Record::MAX_CONTENT;
         if !small {
@@ -125,6 +129,8 @@ struct LogFile {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<(Key, Written)>,
+    /// How many of them are publications.
+    published: usize,
     /// Those of them that no file names, because the disk was full.
     unnamed: BTreeSet<(Class, Key)>,
     bytes: usize,
@@ -192,6 +198,11 @@ impl Outgoing {
             copies: None,
         };
         Ok((outgoing, left))
+    }
+
+    /// Returns whether the publication of a job waits.
+    pub fn has_publication(&self) -> bool {
+        self.queue().published > 0
     }
 
     /// Waits until there is something to take.
@@ -285,6 +296,7 @@ impl Outgoing {
             if named.is_err() {
                 queue.unnamed.extend(all.iter().map(|written| (written.class(), key.clone())));
             }
+            queue.published += all.iter().filter(|written| written.is_publication()).count();
             queue.jobs.extend(all.into_iter().map(|written| (key.clone(), written)));
         }
         drop(queue);
@@ -312,6 +324,7 @@ impl Outgoing {
             && let Some((key, written)) = queue.jobs.pop_front()
         {
             bytes += written.size();
+            queue.published -= usize::from(written.is_publication());
             batch.unnamed.extend(queue.unnamed.take(&(written.class(), key.clone())));
             batch.jobs.push((key, written));
         }

@@ -11,11 +11,12 @@ use tracing::{error, warn};
 use wire::{Jid, MinionId};
 
 use super::catch_up::CatchUp;
+use super::pace::Pace;
 use super::worker::Worker;
 use crate::Shared;
 use crate::jobs::shared as cached;
 use crate::outgoing::key_log::KeyLog;
-use crate::outgoing::{Written, unpacked};
+use crate::outgoing::{Outgoing, Written, unpacked};
 
 /// How many jobs may wait for their announcement.
 const MOST_UNANNOUNCED: usize = 10_000;
@@ -40,6 +41,7 @@ pub struct Caches {
     /// From which length on the file is shortened.
     shorten_from: u64,
     pub(super) catch_up: CatchUp,
+    pub(super) pace: Pace,
     /// Jobs of others that are announced once it is known from which minions they expect returns.
     unannounced: BTreeSet<Key>,
     /// How many records were not stored, and why.
@@ -61,6 +63,7 @@ impl Caches {
             again,
             shorten_from: LONG,
             catch_up: CatchUp::new(left_over),
+            pace: Pace::default(),
             unannounced: BTreeSet::new(),
             not_stored: None,
             records_fail: false,
@@ -138,11 +141,31 @@ impl<E: std::error::Error> From<E> for NotWritten {
 }
 
 impl Worker {
-    /// Makes records of what this master wrote since.
+    /// Makes records of what this master wrote since, unless returns are being gathered.
     pub(super) fn share_own(&mut self) {
+        if self.share_at().is_none() {
+            self.share_now();
+        }
+    }
+
+    /// Makes records of what this master wrote since, if a job is among it that was published here: whoever hears of that job must
+    /// not say first what it is.
+    pub(super) fn share_published(&mut self) {
+        if self.shared.outgoing.as_ref().is_some_and(Outgoing::has_publication) {
+            self.share_now();
+        }
+    }
+
+    /// Returns until when returns are gathered.
+    pub(super) fn share_at(&self) -> Option<u64> {
+        self.caches.pace.due(self.now().steady)
+    }
+
+    fn share_now(&mut self) {
         let shared = self.shared.clone();
         let Some(outgoing) = &shared.outgoing else { return };
         let mut batch = outgoing.take();
+        self.caches.pace.took(batch.jobs.len(), self.now().steady);
         let mut changes = self.job_changes(std::mem::take(&mut batch.jobs));
         changes.extend(batch.data.iter().filter_map(|(part, id)| self.data_change(part, id)));
         changes.extend(self.token_changes(&std::mem::take(&mut batch.tokens)));

@@ -38,6 +38,7 @@ mod lost;
 mod members;
 mod named;
 mod once;
+mod pace;
 mod presence;
 mod restart;
 pub mod room;

@@ -293,15 +293,15 @@ impl Worker {
             .chain(self.failed.values().copied())
             .chain(self.not_stored.values().map(|(at, _)| *at));
         let due = due.chain([self.once.next()]).chain(self.lost.report_at).chain([self.beat_at]);
-        let due = due.chain(self.belonging.next());
+        let due = due.chain(self.belonging.next()).chain(self.share_at());
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(STARTED);
         self.clock.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
     }
 
     /// Does some things, in their order.
     pub(super) fn work(&mut self, batch: Vec<Work>) {
-        // Whoever heard of a job that was published here must not say first what it is.
         self.share_own();
+        self.share_published();
         for one in batch {
             if !matches!(one, Work::Keys(_) | Work::Deleted(_)) {
                 self.flush();
@@ -631,7 +631,7 @@ pub async fn run(
     let mut events = shared.bus.subscribe(Filter::prefix(KEY_TAG));
     let mut pauses = Pauses::default();
     loop {
-        let due = worker.next();
+        let (due, gathers) = (worker.next(), worker.share_at().is_some());
         let first = tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -648,7 +648,7 @@ pub async fn run(
                 },
                 None => return,
             },
-            () = written(&shared) => Work::Tick,
+            () = written(&shared), if !gathers => Work::Tick,
             report = reports.next() => Work::Heard(report),
             () = tokio::time::sleep_until(due) => Work::Tick,
         };

@@ -10,7 +10,7 @@ use crate::records::Records;
 use crate::traffic::Way;
 use crate::{Class, Key, Lane, Message, Node, Record, To};
 
-/// How long a record waits for others, in milliseconds.
+/// How long a record waits for others, in milliseconds. Somebody waits for a return, so one that comes alone does not wait.
 const COLLECT: u64 = 5;
 
 /// How many bytes of records are sent together.
@@ -34,6 +34,8 @@ struct Waiting {
     records: Vec<(Record, u64)>,
     bytes: usize,
     due: Option<u64>,
+    /// When records were last sent.
+    sent: Option<u64>,
 }
 
 impl Outbox {
@@ -49,12 +51,17 @@ impl<R: Records> Model<R> {
         if self.peers.is_empty() || !self.settings.shared.contains(record.class()) {
             return;
         }
-        let (size, age) = (record.size(), self.age(&record, now));
+        // What has just been stored has no age.
+        let (class, size, age) = (record.class(), record.size(), 0);
         let waiting = if size <= SMALL { &mut self.outbox.small } else { &mut self.outbox.large };
         waiting.bytes += size;
         waiting.records.push((record, age));
-        // Under load many returns become one message; alone, one waits for less than a person notices.
-        let due = if waiting.bytes >= TOGETHER { now.steady } else { now.steady + COLLECT };
+        // Under load many returns become one message.
+        let since = if class == Class::Return { waiting.sent } else { Some(now.steady) };
+        let due = match since {
+            Some(since) if waiting.bytes < TOGETHER => now.steady.max(since + COLLECT),
+            _ => now.steady,
+        };
         waiting.due = Some(waiting.due.map_or(due, |earlier| earlier.min(due)));
         self.flush_outbox(now, actions);
     }
@@ -69,7 +76,8 @@ impl<R: Records> Model<R> {
             if waiting.due.is_none_or(|due| due > now.steady) {
                 continue;
             }
-            let Waiting { records, bytes, .. } = std::mem::take(waiting);
+            let waited = Waiting { sent: Some(now.steady), ..Waiting::default() };
+            let Waiting { records, bytes, .. } = std::mem::replace(waiting, waited);
             let keys: Vec<(Class, Key)> =
                 records.iter().map(|(record, _)| (record.class(), record.key.clone())).collect();
             let number = self.next_number();
