@@ -1,7 +1,6 @@
 //! Which minions are connected to which master of the set: told to the other members, and heard from them.
 //!
-//! A change is sent once. The digest of all that was told follows it, and again every few seconds: whoever has a wrong copy asks
-//! for all.
+//! A change is sent once. The digest of all that was told follows it, and again now and then: whoever has a wrong copy asks for all.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,11 +23,43 @@ const PRESENCE: &str = "presence";
 /// How long changes are gathered.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How often the digest is sent, in milliseconds.
+/// How often the digest is sent after a change and otherwise, and what counts as after, in milliseconds. Messages are seldom lost, and
+/// each one wakes up two masters that have nothing else to do.
 const BEAT: u64 = 2_000;
+const IDLE_BEAT: u64 = 10_000;
+const RECENT: u64 = 20_000;
 
 /// The minimum time between two questions of one member, and between two answers to it, in milliseconds.
 const PATIENCE: u64 = 1_000;
+
+/// When the digest is sent, by the steady clock.
+#[derive(Default)]
+pub struct DigestBeat {
+    due: u64,
+    quick_until: u64,
+}
+
+impl DigestBeat {
+    /// Returns when the digest is to be sent next.
+    pub fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// Takes note that others were told something, or that another one listens.
+    fn changed(&mut self, now: u64) {
+        self.quick_until = now + RECENT;
+        self.due = self.due.min(now + BEAT);
+    }
+
+    /// Returns whether the digest is due, and takes note that it is sent.
+    fn take(&mut self, now: u64) -> bool {
+        let is_due = self.due <= now;
+        if is_due {
+            self.due = now + if now < self.quick_until { BEAT } else { IDLE_BEAT };
+        }
+        is_due
+    }
+}
 
 /// What this master knows of the minions of all members. All its threads use it.
 pub struct Fleet(Mutex<State>);
@@ -232,9 +263,11 @@ impl Worker {
     /// Tells the other members which minions have come and gone here.
     pub(super) fn present(&mut self, connected: Vec<MinionId>) {
         let gone = self.fleet.set_own(connected);
-        for message in self.fleet.changes() {
-            self.tell_all(&message);
+        let changes = self.fleet.changes();
+        if !changes.is_empty() {
+            self.digest_beat.changed(self.now().steady);
         }
+        changes.iter().for_each(|message| self.tell_all(message));
         self.note_moved(gone.iter().map(MinionId::as_str));
     }
 
@@ -244,6 +277,7 @@ impl Worker {
             return self.lose_presence(node);
         }
         self.fleet.up(node);
+        self.digest_beat.changed(self.now().steady);
         self.tell_presence(node);
     }
 
@@ -275,11 +309,9 @@ impl Worker {
 
     /// Sends the digest to all, if it is due.
     pub(super) fn beat(&mut self) {
-        let now = self.now().steady;
-        if self.beat_at > now {
+        if !self.digest_beat.take(self.now().steady) {
             return;
         }
-        self.beat_at = now + BEAT;
         self.clock.report();
         let digest = self.fleet.digest();
         self.tell_all(&digest);
@@ -371,6 +403,18 @@ mod tests {
 
     fn here(change: HereChange, names: &[&str]) -> Here {
         Here { change, ids: names.iter().map(|name| (*name).to_owned()).collect() }
+    }
+
+    #[test]
+    fn the_digest_is_sent_more_often_after_a_change() {
+        let mut beat = DigestBeat::default();
+        let sent = |beat: &mut DigestBeat, times: std::ops::Range<u64>| {
+            times.filter(|second| beat.take(second * 1_000)).collect::<Vec<u64>>()
+        };
+        assert_eq!(sent(&mut beat, 0..25), [0, 10, 20]);
+        beat.changed(25_000);
+        assert_eq!(sent(&mut beat, 25..34), [27, 29, 31, 33]);
+        assert_eq!(sent(&mut beat, 34..75), [35, 37, 39, 41, 43, 45, 55, 65]);
     }
 
     #[test]

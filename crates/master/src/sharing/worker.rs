@@ -40,7 +40,7 @@ use super::log::{Warnings, about};
 use super::lost::LostFile;
 use super::members::{self, MemberBook};
 use super::once::{Asker, Once};
-use super::presence::Fleet;
+use super::presence::{DigestBeat, Fleet};
 use super::restart::{self, Pauses, contained};
 use super::settings::Settings;
 use super::unwritten::{Tracked, Unwritten};
@@ -142,8 +142,8 @@ pub struct Worker {
     pub(super) belonging: Belonging,
     /// The members that were linked and are not any more.
     away: BTreeSet<Node>,
-    /// When to send the digest of the connected minions next.
-    pub(super) beat_at: u64,
+    /// When to send the digest of the connected minions.
+    pub(super) digest_beat: DigestBeat,
     /// Minions that connected to other members and have not been checked for missed jobs yet. True for those that have just done so.
     pub(super) came: BTreeMap<Node, BTreeMap<String, bool>>,
     pub(super) clock: Arc<Clock>,
@@ -208,7 +208,7 @@ impl Worker {
             once,
             belonging: Belonging::new(clock.moment().steady),
             away: BTreeSet::new(),
-            beat_at: 0,
+            digest_beat: DigestBeat::default(),
             came: BTreeMap::new(),
             notes: Arc::default(),
             clock,
@@ -292,7 +292,7 @@ impl Worker {
             .chain(self.caches.next())
             .chain(self.failed.values().copied())
             .chain(self.not_stored.values().map(|(at, _)| *at));
-        let due = due.chain([self.once.next()]).chain(self.lost.report_at).chain([self.beat_at]);
+        let due = due.chain([self.once.next()]).chain(self.lost.report_at).chain([self.digest_beat.due()]);
         let due = due.chain(self.belonging.next()).chain(self.share_at());
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(STARTED);
         self.clock.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
