@@ -1,7 +1,8 @@
 //! Comparing two copies: from sums to the few records that differ.
 //!
 //! One member asks and keeps account; the other only answers from what it has. Roots are compared first, then parts of them, then
-//! short hashes of single records. Each question waits for its answer, so a lost message ends a comparison and harms nothing.
+//! short hashes of single records. Each question waits for its answer, so a lost message ends a comparison and harms nothing. Only
+//! records are asked for ahead, so that one member reads them while the other one stores those before.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -20,8 +21,9 @@ const ITEMS_AT_ONCE: usize = 16_384;
 /// How many records that this member lacks are asked for after one answer. What is beyond that is found by the next comparison.
 const MOST_WANTED: usize = 1_000_000;
 
-/// How many records are fetched by one message.
+/// How many records are fetched by one message, and how many such messages wait for their answers.
 const FETCHED_AT_ONCE: usize = 4_096;
+const FETCHES_AHEAD: usize = 2;
 
 /// A comparison with one member, on the side that asks.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Comparison {
     leaves: Vec<u32>,
     outgoing: VecDeque<Key>,
     wanted: VecDeque<u64>,
+    /// What was asked for, by message.
+    fetching: VecDeque<Vec<u64>>,
     /// Everything was exchanged, and roots are compared once more.
     closing: bool,
     awaited: Awaited,
@@ -53,8 +57,7 @@ enum Awaited {
     /// Which parts of a level differ, within coarser ones.
     Differ(Level, Option<(Level, Vec<u32>)>),
     Missing,
-    /// As many records at most.
-    Served(usize),
+    Served,
 }
 
 impl Awaited {
@@ -63,7 +66,7 @@ impl Awaited {
             Message::Root(_) => Awaited::Root,
             Message::Parts(parts) => Awaited::Differ(parts.level, parts.within.clone()),
             Message::Items(_) => Awaited::Missing,
-            Message::Fetch(fetch) => Awaited::Served(fetch.hashes.len()),
+            Message::Fetch(_) => Awaited::Served,
             _ => Awaited::Nothing,
         }
     }
@@ -76,6 +79,8 @@ pub enum Step {
     Send(Message),
     /// Send these records, then ask again.
     Deliver(Class, Vec<Key>),
+    /// More answers are under way.
+    Wait,
     /// The comparison has ended.
     Over(Outcome),
     /// The answer belongs to another comparison.
@@ -104,6 +109,7 @@ impl Comparison {
             leaves: Vec::new(),
             outgoing: VecDeque::new(),
             wanted: VecDeque::new(),
+            fetching: VecDeque::new(),
             closing: false,
             awaited: Awaited::Root,
         };
@@ -175,17 +181,26 @@ impl Comparison {
         self.proceed(index)
     }
 
-    /// Takes note that the answer to [`Message::Fetch`] is complete, as far as this many of the wanted records.
+    /// Takes note that the answer to the earliest [`Message::Fetch`] is complete, as far as this many of its records.
     pub fn hear_served(&mut self, index: &impl Index, round: u64, served: usize) -> Step {
-        let Awaited::Served(asked) = self.awaited else { return Step::Ignore };
-        if round != self.round {
+        if self.awaited != Awaited::Served || round != self.round {
             return Step::Ignore;
         }
-        self.awaited = Awaited::Nothing;
+        let Some(mut asked) = self.fetching.pop_front() else { return Step::Ignore };
         // One at least: a member that serves nothing must not be asked for the same for ever.
-        let served = served.min(asked).max(1).min(self.wanted.len());
-        self.wanted.drain(..served);
+        let left = asked.split_off(served.max(1).min(asked.len()));
+        self.wanted.extend(left);
+        if self.fetching.is_empty() {
+            self.awaited = Awaited::Nothing;
+        }
         self.proceed(index)
+    }
+
+    /// Returns a question for further records, to be sent although an earlier one is not answered.
+    pub fn ask_ahead(&mut self) -> Option<Message> {
+        let class = self.class.filter(|_| self.awaited == Awaited::Served)?;
+        let may = !self.wanted.is_empty() && self.fetching.len() < FETCHES_AHEAD;
+        may.then(|| self.fetch(class))
     }
 
     /// Returns what comes next, after an answer or after [`Step::Deliver`].
@@ -202,6 +217,9 @@ impl Comparison {
             // Fetched first: of a record that both have, what is delivered is then what both make together.
             if !self.wanted.is_empty() {
                 return Step::Send(self.fetch(class));
+            }
+            if !self.fetching.is_empty() {
+                return Step::Wait;
             }
             if !self.outgoing.is_empty() {
                 return Step::Deliver(class, self.outgoing.drain(..).collect());
@@ -232,8 +250,10 @@ impl Comparison {
         })
     }
 
-    fn fetch(&self, class: Class) -> Message {
-        let hashes = self.wanted.iter().copied().take(FETCHED_AT_ONCE).collect();
+    fn fetch(&mut self, class: Class) -> Message {
+        let count = self.wanted.len().min(FETCHED_AT_ONCE);
+        let hashes: Vec<u64> = self.wanted.drain(..count).collect();
+        self.fetching.push_back(hashes.clone());
         let (round, since, leaves) = (self.round, self.since, self.leaves.clone());
         Message::Fetch(Fetch { round, class, since, leaves, hashes })
     }

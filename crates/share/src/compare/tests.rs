@@ -79,20 +79,27 @@ fn carried(message: &Message, costs: &mut Costs) -> Message {
     Message::decode(&packed).expect("what we send can be read").expect("what we send is known")
 }
 
+/// How many records answer a question.
+const MOST_IN_ONE_ANSWER: usize = 3_000;
+
 /// Compares until the end, and lets both take what they lack.
 fn compare<C: Copies>(asker: &mut C, answerer: &mut C, since: (u32, u32)) -> (Outcome, Costs) {
     let mut costs = Costs::default();
     let (mut comparison, root) = Comparison::start(asker, 7, since.0, Classes::ALL);
-    let mut step = Step::Send(root);
+    let (mut step, mut fetches) = (Step::Send(root), VecDeque::new());
     loop {
         step = match step {
             Step::Send(message) => match carried(&message, &mut costs) {
                 Message::Fetch(fetch) => {
-                    let keys = fetched(answerer, &fetch);
-                    costs.fetched += keys.len();
-                    let found = keys.iter().flatten();
-                    found.for_each(|key| asker.copy_from(answerer, fetch.class, key));
-                    comparison.hear_served(asker, fetch.round, keys.len())
+                    fetches.push_back(fetch);
+                    while let Some(message) = comparison.ask_ahead() {
+                        let Message::Fetch(ahead) = carried(&message, &mut costs) else {
+                            panic!("it asks for records")
+                        };
+                        fetches.push_back(ahead);
+                    }
+                    assert!(fetches.len() <= FETCHES_AHEAD);
+                    Step::Wait
                 }
                 question => {
                     let answer = match &question {
@@ -109,12 +116,24 @@ fn compare<C: Copies>(asker: &mut C, answerer: &mut C, since: (u32, u32)) -> (Ou
                     }
                 }
             },
+            Step::Wait => {
+                let fetch = fetches.pop_front().expect("an answer is under way");
+                let mut keys = fetched(answerer, &fetch);
+                // Of many records, so many bytes at most.
+                keys.truncate(MOST_IN_ONE_ANSWER);
+                costs.fetched += keys.len();
+                keys.iter().flatten().for_each(|key| asker.copy_from(answerer, fetch.class, key));
+                comparison.hear_served(asker, fetch.round, keys.len())
+            }
             Step::Deliver(class, keys) => {
                 costs.delivered += keys.len();
                 keys.iter().for_each(|key| answerer.copy_from(asker, class, key));
                 comparison.proceed(asker)
             }
-            Step::Over(outcome) => return (outcome, costs),
+            Step::Over(outcome) => {
+                assert!(fetches.is_empty(), "all questions are answered");
+                return (outcome, costs);
+            }
             Step::Ignore => panic!("an answer is ignored"),
         };
         assert!(costs.messages < 100_000, "a comparison ends");

@@ -153,8 +153,13 @@ impl<R: Records> Model<R> {
             running.until = answer_by(now);
         }
         match step {
-            Step::Ignore => {}
-            Step::Send(message) => self.send(node, Lane::Bulk, &message, actions),
+            Step::Ignore | Step::Wait => {}
+            Step::Send(message) => {
+                let ahead = running.comparison.ask_ahead();
+                for message in [Some(message), ahead].into_iter().flatten() {
+                    self.send(node, Lane::Bulk, &message, actions);
+                }
+            }
             Step::Deliver(class, keys) => {
                 running.deliver.extend(keys.into_iter().map(|key| (class, key)));
                 self.deliver(node, now, actions);
