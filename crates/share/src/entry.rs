@@ -147,11 +147,16 @@ impl Entry {
         let mut beside = Seen::default();
         self.0.iter().for_each(|decision| beside.add(decision.stamp));
         replaces.limit(&beside);
-        // A minion registers again within seconds after its deletion. Only a person may take a deletion back.
+        // A minion registers again within seconds after its deletion. Only a person may take a deletion back, and somebody has to
+        // look at what people decided beside it.
         if !wish.by.is_person() {
-            for deletion in self.0.iter().filter(|decision| decision.state == State::Deleted) {
+            let is_deletion = |decision: &&Arc<SignedDecision>| decision.state == State::Deleted;
+            for deletion in self.0.iter().filter(is_deletion) {
                 replaces.cut(deletion.stamp);
                 follows.add(deletion.stamp);
+            }
+            if wish.class == Class::Keys && self.0.iter().any(|decision| is_deletion(&decision)) {
+                self.0.iter().filter(|decision| decision.by.is_person()).for_each(|one| replaces.cut(one.stamp));
             }
         }
         let Wish { class, key, state, content, by } = wish;

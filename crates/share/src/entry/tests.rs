@@ -95,6 +95,25 @@ fn a_registration_after_a_delete_is_pending_and_can_be_accepted() {
 }
 
 #[test]
+fn a_registration_after_a_delete_leaves_what_others_decided_meanwhile_to_be_settled() {
+    for state in [State::Rejected, State::Accepted] {
+        let (mut a, mut b) = accepted_on_both();
+        a.decide(3, State::Deleted, "k", user());
+        b.decide(4, State::Rejected, "k", user());
+        b.decide(5, state, "k", user());
+        sync(&mut a, &mut b);
+        assert_eq!(a.entry.conflicts().len(), 1);
+        assert!(a.decide(6, State::Pending, "k", By::Auto));
+        assert_eq!(a.obeyed(), Some((State::Pending, "k")));
+        assert_eq!(a.entry.conflicts().len(), 1, "the minion alone settles nothing");
+        assert!(!a.decide(7, State::Pending, "k", By::Auto), "it asks again and again");
+        sync(&mut a, &mut b);
+        b.decide(8, State::Accepted, "k", user());
+        assert_eq!((b.obeyed(), b.entry.decisions().len()), (Some((State::Accepted, "k")), 1));
+    }
+}
+
+#[test]
 fn a_delete_settles_a_registration_that_it_saw() {
     let (mut a, mut b) = accepted_on_both();
     a.decide(3, State::Deleted, "k", user());
