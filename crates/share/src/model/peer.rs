@@ -135,6 +135,13 @@ impl Peer {
         self.announced.insert(key, digest);
     }
 
+    /// Forgets what the member announced under a key, unless it is this value.
+    pub fn keep_announced(&mut self, key: &Key, digest: Digest) {
+        if self.announced.get(key).is_some_and(|announced| *announced != digest) {
+            self.announced.remove(key);
+        }
+    }
+
     /// Adds a part, and returns the message once it is whole. Parts come in order, or one was lost.
     pub fn assemble(&mut self, part: Part) -> Option<Bytes> {
         // A new message takes the place of one that is not whole: there is one sender, and it finishes each.

@@ -173,6 +173,10 @@ impl<R: Records> Model<R> {
             // Others may still have what was replaced by what does not count.
             self.peers.keys().copied().collect::<Vec<_>>().into_iter().for_each(|node| self.compare_soon(node, now));
         }
+        if record.class() == Class::Data {
+            // Who announced an earlier value has heard of this one since, and does not have the earlier one any more.
+            self.peers.values_mut().for_each(|peer| peer.keep_announced(&record.key, record.digest));
+        }
         match origin {
             Origin::Remote if before.as_ref().is_some_and(|before| before.digest == record.digest) => {}
             Origin::Remote => self.changed_elsewhere(before.as_ref(), record, actions),

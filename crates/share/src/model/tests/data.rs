@@ -47,6 +47,19 @@ fn data_that_only_one_got_are_fetched() {
 }
 
 #[test]
+fn data_that_are_removed_and_written_again_are_fetched_at_once() {
+    let mut net = Net::new(2, 1);
+    know(&mut net);
+    for content in [grains("mine"), Content::Data(None), grains("mine"), grains("other"), grains("mine")] {
+        // The one that announced it first is told as well.
+        let host = usize::from(net.hosts[0].model.records().root(Class::Data, 0).count > 0);
+        net.write(host, "mine/web1", content.clone());
+        net.run(SECOND);
+        net.check_equal(&format!("{content:?}"));
+    }
+}
+
+#[test]
 fn what_is_written_later_counts_although_the_clock_is_behind() {
     let mut net = Net::new(2, 1);
     net.hosts[0].ahead = 3 * 60 * MINUTE;
