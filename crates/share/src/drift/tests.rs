@@ -348,6 +348,16 @@ fn a_member_that_is_away_does_not_become_equal_by_that() {
 }
 
 #[test]
+fn a_member_that_is_stopped_while_its_options_are_changed_is_not_reported_meanwhile() {
+    let mut watch = watch();
+    watch.hear(OTHER, &digests(&[(Kind::Acl, 2)]), at(0));
+    watch.down(OTHER);
+    assert_eq!((watch.tick(at(100)), watch.next()), (vec![], None));
+    watch.hear(OTHER, &digests(&[(Kind::Acl, 2)]), at(110));
+    assert_eq!((watch.tick(at(169)), watch.tick(at(170)).len()), (vec![], 1), "it lasts once the member is back");
+}
+
+#[test]
 fn each_change_of_who_differs_is_reported() {
     let mut watch = watch();
     watch.hear(OTHER, &digests(&[(Kind::Acl, 2)]), at(0));

@@ -86,9 +86,14 @@ impl DriftWatch {
         changed
     }
 
-    /// Takes note that a member is away. What differed when it was last heard is kept: it did not become equal by that.
+    /// Takes note that a member is away. What was reported stays: it did not become equal by that. What was not has to last once
+    /// the member is back, which may have been stopped to change it.
     pub fn down(&mut self, node: Node) {
         self.heard.remove(&node);
+        let reported = &self.reported;
+        self.since.retain(|(kind, other), _| {
+            *other != node || reported.get(kind).is_some_and(|members| members.contains(&node))
+        });
     }
 
     /// Forgets all that are no members any more.
