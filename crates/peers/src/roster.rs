@@ -223,11 +223,13 @@ impl Roster {
 
     /// Returns all that is known: each node once. How links are at the moment is missing.
     pub fn statuses(&self, now: Instant) -> Vec<LinkStatus> {
-        let mut statuses: Vec<LinkStatus> =
-            self.members.iter().map(|(node, member)| self.of_member(*node, member)).collect();
+        let refused = || self.refused.iter().filter(|refused| is_recent(refused.tried, now));
+        // A member that was removed and calls again is listed once, as refused.
+        let is_refused = |node: Node| refused().any(|refused| refused.node == node);
+        let members = self.members.iter().filter(|(node, member)| member.is_linked || !is_refused(**node));
+        let mut statuses: Vec<LinkStatus> = members.map(|(node, member)| self.of_member(*node, member)).collect();
         statuses.extend(self.waiting(now).iter().map(|waiting| self.of_waiting(waiting)));
-        let refused = self.refused.iter().filter(|refused| is_recent(refused.tried, now));
-        statuses.extend(refused.map(|refused| self.of_refused(refused)));
+        statuses.extend(refused().map(|refused| self.of_refused(refused)));
         let listed: BTreeSet<Node> = statuses.iter().filter_map(|status| status.node).collect();
         let dialled = || self.addresses.iter().filter(|(_, known)| !known.is_own);
         let silent: BTreeSet<Node> = dialled().filter_map(|(_, known)| known.node).collect();

@@ -14,7 +14,7 @@ const MOST_STRANGERS: usize = 20;
 impl Worker {
     pub(super) fn masters(&self, reader: Reader) -> Map {
         let links = self.links.as_ref().map(|links| links.status()).unwrap_or_default();
-        let mut members = Map::new();
+        let mut rows = Vec::new();
         let compared = self.model.records().inner().compared();
         let (all, minions) = (self.members.all(), self.fleet.counts());
         let is_member = |node: Node| all.get(&node).is_some_and(|(_, state)| *state == State::Accepted);
@@ -51,8 +51,10 @@ impl Worker {
             if !member.addresses.is_empty() {
                 shown.insert("addresses", member.addresses.clone());
             }
-            members.insert(self.members.called(*node), shown);
+            rows.push((self.members.called(*node), shown));
         }
+        rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let members: Map = rows.into_iter().map(|(name, shown)| (Value::from(name), Value::from(shown))).collect();
         let others = links.iter().filter(|link| !link.node.is_some_and(is_member));
         let (looked_for, mut strangers): (Vec<_>, Vec<_>) = others.partition(|link| !link.dialled.is_empty());
         let more = strangers.len().saturating_sub(MOST_STRANGERS);
@@ -99,10 +101,12 @@ impl Worker {
 
     /// Returns what is known of somebody who is no member, or of an address where nobody has answered.
     fn other(&self, link: &LinkStatus, reader: Reader) -> Map {
+        let was_removed = |node| self.members.all().get(&node).is_some_and(|(_, state)| *state == State::Deleted);
         let word = match link.state {
             LinkState::Waiting { .. } => "waiting",
             LinkState::Refused { .. } => "refused",
             LinkState::Away { .. } if link.node.is_none() => "no answer",
+            LinkState::Away { .. } if link.node.is_some_and(was_removed) => "removed",
             LinkState::Away { .. } | LinkState::Linked { .. } => "away",
         };
         let mut shown = map! { "state" => word };
@@ -138,7 +142,8 @@ fn describe(link: &LinkStatus, reader: Reader, shown: &mut Map) {
         shown.insert("reason", reason.as_str());
     }
     if let Some(rtt) = link.rtt {
-        shown.insert("rtt_ms", rtt.as_secs_f64() * 1_000.0);
+        // To a hundredth: further digits say nothing about the link.
+        shown.insert("rtt_ms", (rtt.as_secs_f64() * 100_000.0).round() / 100.0);
     }
     if let Some(clock) = link.clock {
         shown.insert("clock_ms", clock);
