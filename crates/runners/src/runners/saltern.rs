@@ -384,7 +384,7 @@ fn shown_who(minion: &str, masters: Value) -> Result<Value> {
     }
     Err(Error::Other(match minion.contains(['*', '?', '[', ',']) {
         true => format!("saltern.who takes the id of one minion, and {minion:?} is none"),
-        false => format!("no minion {minion:?} is connected to any master of the set"),
+        false => format!("no minion {minion:?} is connected to this master or to one that it is linked with"),
     }))
 }
 
@@ -592,7 +592,7 @@ mod tests {
     fn who_says_that_a_minion_is_nowhere() {
         assert_eq!(shown_who("web1", list!["m1"]).unwrap(), list!["m1"]);
         let refused = |minion: &str| shown_who(minion, list![]).unwrap_err().to_string();
-        assert!(refused("nobody").contains("no minion \"nobody\" is connected to any master"));
+        assert!(refused("nobody").contains("no minion \"nobody\" is connected to this master or"));
         assert!(refused("web*").contains("takes the id of one minion"));
     }
 }
