@@ -61,24 +61,21 @@ impl Occasion {
     ) -> Result<Option<Record>, Skipped> {
         let Some(key) = self.key()? else { return Ok(None) };
         if let Some(interval) = self.interval
-            && let Some(last) = runs.of(&key)
-            && last.node != begun.node
             // Runs begin a little late, and those of others are heard of a little later.
-            && now as i64 - last.at < (interval / 10 * 9) as i64
+            && let Some(node) = runs.of_another(&key, begun.node, now as i64 - (interval / 10 * 9) as i64)
         {
-            return Err(Skipped::RanElsewhere(last.node));
+            return Err(Skipped::RanElsewhere(node));
         }
         Ok(Some(begin_claim(&key, known, begun, self.rerun)?))
     }
 }
 
-/// Who began each duty last, and when, as far as claims say.
+/// When each member began each duty last, as far as claims say.
 #[derive(Clone, Debug, Default)]
-pub struct LastRuns(BTreeMap<String, LastRun>);
+pub struct LastRuns(BTreeMap<String, BTreeMap<Node, LastRun>>);
 
 #[derive(Clone, Copy, Debug)]
 struct LastRun {
-    node: Node,
     /// In milliseconds since 1970, by the clock of the member that began it.
     begun: u64,
     /// By the steady clock of this member, in milliseconds; negative if that was before its start.
@@ -92,24 +89,28 @@ impl LastRuns {
         let (Content::Claim(claim), Some((duty, _))) = (&record.content, record.key.parts()) else { return };
         let took = claim.done.map_or(0, |done| done.saturating_sub(claim.begun));
         let at = since.saturating_sub(i64::try_from(took).unwrap_or(i64::MAX));
-        let run = LastRun { node: claim.node, begun: claim.begun, at };
-        match self.0.get_mut(duty) {
-            Some(last) if last.at < at && (last.node, last.begun) != (run.node, run.begun) => *last = run,
+        let run = LastRun { begun: claim.begun, at };
+        // There are not more of them than claims, and those have a bound.
+        let members = self.0.entry(duty.to_owned()).or_default();
+        match members.get_mut(&claim.node) {
+            Some(last) if last.at < at && last.begun != run.begun => *last = run,
             Some(_) => {}
-            // There are not more duties than claims, and those have a bound.
-            None => drop(self.0.insert(duty.to_owned(), run)),
+            None => drop(members.insert(claim.node, run)),
         }
     }
 
-    /// Returns who began the duty of a claim last.
-    fn of(&self, claim: &Key) -> Option<LastRun> {
-        self.0.get(claim.parts()?.0).copied()
+    /// Returns a member that has begun the duty of a claim after a moment of the steady clock, and is not this one.
+    fn of_another(&self, claim: &Key, this: Node, after: i64) -> Option<Node> {
+        // Not only who began it last: after a start with a clock that is behind, the own runs of before may seem to be the latest.
+        let members = self.0.get(claim.parts()?.0)?;
+        members.iter().find(|(node, run)| **node != this && run.at > after).map(|(node, _)| *node)
     }
 
     /// Returns who began a duty last, and when by its clock, in milliseconds since 1970.
     pub fn of_duty(&self, duty: &str) -> Option<(Node, u64)> {
-        let last = self.of(&claim_key(duty, "0").ok()?)?;
-        Some((last.node, last.begun))
+        let key = claim_key(duty, "0").ok()?;
+        let last = self.0.get(key.parts()?.0)?.iter().max_by_key(|(_, run)| run.at)?;
+        Some((*last.0, last.1.begun))
     }
 }
 
@@ -175,6 +176,19 @@ mod tests {
             restarted.note(&theirs, -50_000);
             assert_eq!([begins(&restarted, 3_999), begins(&restarted, 4_000)], [false, true]);
         }
+    }
+
+    #[test]
+    fn own_runs_hide_none_of_another_member() {
+        let mut runs = LastRuns::default();
+        let every = |due| occasion(due, Some(200_000));
+        let theirs = every(100).begin(None, &runs, at(100, OTHER), 0).unwrap().unwrap();
+        let own = every(50).begin(None, &runs, at(50, ME), 0).unwrap().unwrap();
+        // The own one was longer ago. It was written down by a clock that was ahead of the one at the start.
+        runs.note(&own, 0);
+        runs.note(&theirs, -54_000);
+        assert_eq!(every(160).begin(None, &runs, at(160, ME), 60_000), Err(Skipped::RanElsewhere(OTHER)));
+        assert!(every(226).begin(None, &runs, at(226, ME), 126_000).is_ok());
     }
 
     #[test]
