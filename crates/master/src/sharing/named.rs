@@ -132,15 +132,16 @@ impl Worker {
     pub(super) fn not_named(&mut self, late: Waiting) {
         let holder = self.once.leases.holder(&late.occasion.duty, self.now().steady);
         let other = holder.filter(|(node, _)| *node != self.model.node());
-        let reason = match (other, self.once.leases.mode()) {
-            (Some((node, _)), Mode::Majority) => format!("the master {} runs it", self.members.called(node)),
-            (Some((node, _)), _) => format!(
+        match (other, self.once.leases.mode()) {
+            (Some((node, _)), Mode::Majority) => {
+                late.answer.refused(&format!("the master {} runs it", self.members.called(node)));
+            }
+            (Some((node, _)), _) => late.answer.failed(format!(
                 "the master {} is the one to run it, and has not begun it: was it asked as well?",
                 self.members.called(node)
-            ),
-            (None, _) => format!("no master runs it: {}", self.once_in_words()),
-        };
-        late.answer.refused(&reason);
+            )),
+            (None, _) => late.answer.failed(format!("no master runs it: {}", self.once_in_words())),
+        }
         self.release_unused(&late.occasion.duty);
     }
 

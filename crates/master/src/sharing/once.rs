@@ -116,6 +116,14 @@ impl Asker {
             Asker::Program(answer) => drop(answer.send(Ok(map! { "runs" => false, "reason" => reason }.into()))),
         }
     }
+
+    /// Says that nothing came of it, as far as this master knows on no master: an error, so that cron tells somebody.
+    pub fn failed(self, reason: String) {
+        match self {
+            Asker::Run(answer) => drop(answer.send(None)),
+            Asker::Program(answer) => drop(answer.send(Err(reason))),
+        }
+    }
 }
 
 impl Once {
