@@ -65,10 +65,10 @@ pub fn storm(seed: u64) -> Outcome {
 
 /// Runs the storm of a seed over masters that are one set.
 pub fn sharing_storm(seed: u64) -> Outcome {
-    run(seed, sharing_plan)
+    run(seed, move |sim| sharing_plan(sim, seed))
 }
 
-fn run(seed: u64, plan: fn(&Sim) -> Plan) -> Outcome {
+fn run(seed: u64, plan: impl Fn(&Sim) -> Plan) -> Outcome {
     Sim::run(seed, async |sim| {
         let cluster = Cluster::new(sim.clone(), plan(&sim));
         let _ear = cluster.ear.listen();
@@ -96,9 +96,12 @@ fn plan(sim: &Sim) -> Plan {
     }
 }
 
-fn sharing_plan(sim: &Sim) -> Plan {
+fn sharing_plan(sim: &Sim, seed: u64) -> Plan {
+    let drawn = 2 + sim.below(3) as usize;
     Plan {
-        masters: 2 + sim.below(3) as usize,
+        // Four masters take three times as long as two, so there are fewer such sets. The seed decides and not another draw, which
+        // would make other storms of the kept seeds.
+        masters: if drawn == 4 && seed.is_multiple_of(2) { 2 } else { drawn },
         mode: [Mode::Hot, Mode::Failover, Mode::Single][sim.below(3) as usize],
         sharing: true,
         witness: sim.below(4) == 0,
