@@ -8,7 +8,6 @@ use client::gather::{Action, Gather, Return};
 use client::{Outcome, Ticket};
 use event::Listening;
 use value::{Map, Value};
-use wire::jid::JidSource;
 
 use super::docs::Docs;
 use super::silence::MasterFiles;
@@ -65,9 +64,8 @@ impl Session {
         // Bounded: `from_secs_f64` panics on negative and huge numbers.
         let wait = std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
         let batch = Batch::new(up, size, wait, self.flag("failhard"));
-        let jid = JidSource::new().next(rt::Rt::real().now()).as_str().to_owned();
-        let _ = self.jid.set(jid.clone());
-        let mut run = Run { session: self, batch, jid, parts: Vec::new(), results: BTreeMap::new(), worst: 0, quiet };
+        let (jid, parts, results) = (String::new(), Vec::new(), BTreeMap::new());
+        let mut run = Run { session: self, batch, jid, parts, results, worst: 0, quiet };
         run.run(&mut bus).await?;
         let (worst, results) = (run.worst, std::mem::take(&mut run.results));
         if !quiet {
@@ -115,6 +113,7 @@ impl Session {
 struct Run<'a> {
     session: &'a mut Session,
     batch: Batch,
+    /// Empty until the first one is published: the master makes ids that no other master of its set makes.
     jid: String,
     /// The parts of the job in progress.
     parts: Vec<Gather>,
@@ -160,6 +159,10 @@ impl Run<'_> {
             Some(Ticket { jid, minions, .. }) => {
                 let patience = client::settings::patience(&self.session.prepared.config, self.session.timeout());
                 let now = self.session.client.now();
+                if self.jid.is_empty() {
+                    self.jid.clone_from(&jid);
+                    let _ = self.session.jid.set(jid.clone());
+                }
                 for id in ids.iter().filter(|id| !minions.contains(id)) {
                     self.lost(id)?;
                 }
