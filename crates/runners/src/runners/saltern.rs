@@ -447,6 +447,10 @@ const GOES_ON: Duration = Duration::from_secs(5);
 async fn once(ctx: &RunnerContext, name: String, fun: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.given();
     let within = kwargs.remove("within");
+    // Before it is claimed: other masters would take it for done.
+    let found = Kind::Runner.enabled(&fun, &ctx.config.raw).and_then(|()| ctx.tables.find(Kind::Runner, &fun));
+    let hint = || Kind::Runner.python_hint(&fun, &ctx.config.raw);
+    found.map_err(|missing| Error::Other(format!("{missing}{}", hint())))?;
     let (jid, user) = (new_jid(ctx).await, ctx.job.user.clone());
     let request = Request::new(Kind::Runner, fun, Call { args: args.0, kwargs }, jid, user);
     if ctx.config.cluster.is_none() {
