@@ -19,8 +19,8 @@ pub trait OtherMasters: Send + Sync {
     /// Has them drop a held job. Returns the names of those that are away and hear nothing of it.
     fn drop_held(&self, jid: &Jid) -> Vec<String>;
 
-    /// Returns whether a minion is connected to one of them and not to this master.
-    fn is_elsewhere(&self, id: &str) -> bool;
+    /// Returns whether a minion is connected to one of them and not to this master, or was before the link broke a moment ago.
+    fn may_be_elsewhere(&self, id: &str) -> bool;
 
     /// Returns whether an event that a program on a minion sent here is to be fired: no member has sent it yet.
     fn is_first_copy(&self, minion: &str, event: &event::Event) -> bool;

@@ -158,9 +158,9 @@ impl Presence {
         self.others.get(&member).is_some_and(|minions| minions.sum.digest() == digest)
     }
 
-    /// Takes note that a member is no longer linked: it has nobody.
-    pub fn down(&mut self, member: Node) {
-        self.others.remove(&member);
+    /// Takes note that a member is no longer linked: it has nobody. Returns the minions that it had.
+    pub fn down(&mut self, member: Node) -> BTreeSet<String> {
+        self.others.remove(&member).unwrap_or_default().ids
     }
 
     /// Returns whether a minion is connected to this member.
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(presence.union().into_iter().collect::<Vec<_>>(), ["db1", "web1"]);
         assert_eq!(presence.counts().collect::<Vec<_>>(), [(TWO, 2)]);
         assert!(presence.is_elsewhere("web1") && presence.is_at(TWO, "web1") && !presence.is_at(ONE, "db1"));
-        presence.down(TWO);
+        assert!(presence.down(TWO).contains("web1"));
         assert!(!presence.is_elsewhere("web1"));
         assert_eq!((presence.members_of("web1"), presence.members_of("db1")), (vec![], vec![ONE]));
         presence.hear(TWO, here(HereChange::Came, &["web9"])).expect("valid");

@@ -67,7 +67,7 @@ fn of_job(shared: &Shared, jid: &str) -> Option<Vec<Value>> {
     }
     let report = shared.open_jobs.job(jid)?;
     let without = report.targets.iter().filter(|(_, progress)| *progress < Progress::Received);
-    let elsewhere = |id: &str| shared.others.get().is_some_and(|others| others.is_elsewhere(id));
+    let elsewhere = |id: &str| shared.others.get().is_some_and(|others| others.may_be_elsewhere(id));
     let without = without.filter(|(id, _)| !elsewhere(id));
     // In this order: who connects in between is on the list of subscribers.
     let left = shared.publisher.departures();

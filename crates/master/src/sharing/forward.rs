@@ -95,8 +95,8 @@ impl OtherMasters for SetLinks {
         away
     }
 
-    fn is_elsewhere(&self, id: &str) -> bool {
-        self.fleet.is_elsewhere(id)
+    fn may_be_elsewhere(&self, id: &str) -> bool {
+        self.fleet.may_be_elsewhere(id, tokio::time::Instant::now())
     }
 
     fn is_first_copy(&self, minion: &str, event: &event::Event) -> bool {

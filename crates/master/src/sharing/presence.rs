@@ -2,7 +2,7 @@
 //!
 //! A change is sent once. The digest of all that was told follows it, and again now and then: whoever has a wrong copy asks for all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use share::member::Right;
 use share::message::{Ask, Here, HereChange, NamedDigest};
 use share::{Digest, Message, Node, Presence, PresenceError, Routes};
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use wire::MinionId;
@@ -28,6 +29,9 @@ const GATHER: Duration = Duration::from_millis(100);
 const BEAT: u64 = 2_000;
 const IDLE_BEAT: u64 = 10_000;
 const RECENT: u64 = 20_000;
+
+/// For how long the minions of a member may be connected to it or on their way to another one although its link broke.
+const UNSURE: Duration = Duration::from_secs(10);
 
 /// The minimum time between two questions of one member, and between two answers to it, in milliseconds.
 const PATIENCE: u64 = 1_000;
@@ -69,6 +73,8 @@ struct State {
     /// The minions that are connected here, as they were last looked at, sorted.
     own: Vec<MinionId>,
     linked: BTreeMap<Node, Peer>,
+    /// The minions of members whose links broke a moment ago, and until when they count.
+    lost: BTreeMap<Node, (Instant, BTreeSet<String>)>,
 }
 
 #[derive(Default)]
@@ -83,7 +89,8 @@ struct Peer {
 impl Fleet {
     /// Creates what a member without minions and links knows.
     pub fn new(me: Node) -> Fleet {
-        Fleet(Mutex::new(State { presence: Presence::new(me), own: Vec::new(), linked: BTreeMap::new() }))
+        let (linked, lost) = (BTreeMap::new(), BTreeMap::new());
+        Fleet(Mutex::new(State { presence: Presence::new(me), own: Vec::new(), linked, lost }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -109,10 +116,16 @@ impl Fleet {
     }
 
     /// Takes note that a member is no longer linked: it has nobody.
-    pub fn down(&self, node: Node) {
+    pub fn down(&self, node: Node, now: Instant) {
         let mut state = self.state();
         state.linked.remove(&node);
-        state.presence.down(node);
+        let minions = state.presence.down(node);
+        state.lost.insert(node, (now + UNSURE, minions));
+    }
+
+    /// Forgets where minions were before links broke, once that is long ago.
+    fn forget_lost(&self, now: Instant) {
+        self.state().lost.retain(|_, (until, _)| *until > now);
     }
 
     /// Forgets what a member has said about its minions, until it is asked for all again.
@@ -202,9 +215,11 @@ impl Fleet {
         all
     }
 
-    /// Returns whether a minion is connected to another member than this one.
-    pub fn is_elsewhere(&self, id: &str) -> bool {
-        self.state().presence.is_elsewhere(id)
+    /// Returns whether a minion is connected to another member, or may be: a link that broke says nothing about the minions.
+    pub fn may_be_elsewhere(&self, id: &str, now: Instant) -> bool {
+        let state = self.state();
+        let was_lost = |(until, minions): &(Instant, BTreeSet<String>)| *until > now && minions.contains(id);
+        state.presence.is_elsewhere(id) || state.lost.values().any(was_lost)
     }
 
     /// Returns whether a minion is connected here.
@@ -284,7 +299,7 @@ impl Worker {
     /// Forgets the minions of a member that is away. What it was told to deliver to them may be lost.
     fn lose_presence(&mut self, node: Node) {
         let left = self.shared.open_jobs.awaited(|id| self.fleet.is_at(node, id));
-        self.fleet.down(node);
+        self.fleet.down(node, Instant::now());
         self.shared.open_jobs.lose_member(node);
         self.note_moved(left.iter().map(String::as_str));
     }
@@ -312,6 +327,7 @@ impl Worker {
         if !self.digest_beat.take(self.now().steady) {
             return;
         }
+        self.fleet.forget_lost(Instant::now());
         self.clock.report();
         let digest = self.fleet.digest();
         self.tell_all(&digest);
@@ -473,9 +489,13 @@ mod tests {
         assert_eq!(fleet.with_those_elsewhere(ids(&["a", "b"])), ids(&["a", "b", "c"]));
         assert_eq!(fleet.with_those_elsewhere(ids(&["z"])), ids(&["b", "c", "z"]), "what is connected now counts");
         assert_eq!(fleet.members_of("b"), [ME, OTHER]);
-        fleet.down(OTHER);
+        let now = Instant::now();
+        fleet.down(OTHER, now);
         assert_eq!(fleet.members_of("c"), []);
-        assert!(!fleet.is_elsewhere("b"));
+        let may_be = |after: u64| fleet.may_be_elsewhere("b", now + Duration::from_secs(after));
+        assert_eq!([may_be(0), may_be(9), may_be(10)], [true, true, false]);
+        fleet.forget_lost(now + UNSURE);
+        assert!(!may_be(0), "its memory is given back");
     }
 
     #[test]
