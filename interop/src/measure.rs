@@ -36,6 +36,11 @@ pub fn pss(root: Pid) -> Result<u64> {
     sum(root, "smaps_rollup", "Pss:")
 }
 
+/// Returns the memory of a process and its child processes in bytes that is no page of a file, such as the program.
+pub fn anonymous(root: Pid) -> Result<u64> {
+    sum(root, "smaps_rollup", "Pss_Anon:")
+}
+
 /// Resident set size of a process tree in bytes; shared memory is counted in each process.
 pub fn rss(root: Pid) -> Result<u64> {
     sum(root, "status", "VmRSS:")

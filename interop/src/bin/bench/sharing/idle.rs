@@ -22,6 +22,8 @@ const MEMORY: u64 = 1 << 20;
 struct Idle {
     processor: f64,
     memory: u64,
+    /// The part of it that is no page of a file.
+    anonymous: u64,
     traffic: f64,
 }
 
@@ -53,6 +55,13 @@ pub fn measure(sandbox: &Sandbox, ours: &Salt) -> Result<Vec<Line>> {
             "1 MiB more",
             sharing.memory.saturating_sub(alone.memory) <= MEMORY,
         ),
+        line(
+            "of it without pages of the program's file",
+            Some(mebibytes(alone.anonymous)),
+            mebibytes(sharing.anonymous),
+            "",
+            true,
+        ),
     ])
 }
 
@@ -62,11 +71,12 @@ fn idle(sandbox: &Sandbox, ours: &Salt, shares: bool) -> Result<Idle> {
     let before = (processor(&mut pair.one)?, sent(&pair)?);
     std::thread::sleep(LENGTH);
     let after = (processor(&mut pair.one)?, sent(&pair)?);
-    let memory = memory::pss(pair.one.daemon()?.pid())?;
+    let pid = pair.one.daemon()?.pid();
+    let (memory, anonymous) = (memory::pss(pid)?, memory::anonymous(pid)?);
     let part = |all: f64| all / LENGTH.as_secs_f64();
     let (processor, traffic) = (part((after.0 - before.0).as_secs_f64()), part((after.1 - before.1) as f64));
     pair.stop()?;
-    Ok(Idle { processor, memory, traffic })
+    Ok(Idle { processor, memory, anonymous, traffic })
 }
 
 /// Returns how many bytes both ends of the links have sent until now, as the kernel counts them.
