@@ -33,6 +33,7 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
         // directory, if the master stops before the deletion counts. A master that has reported a loss announces no deletions
         // until an operator decides.
         let stays = !ledger.lost_since(&deletion.master, Duration::ZERO, now)
+            && !ledger.was_removed_after(&deletion.master, deletion.at)
             && !ledger.died(&deletion.master, deletion.at, deletion.at + LOSS_WINDOW)
             && !ledger.is_silent(&deletion.master, &cluster.ear.lost_keys(&deletion.master), deletion.at)
             && !ledger.counts_as_wiped(&deletion.master, deletion.at);

@@ -148,7 +148,10 @@ impl Fault {
                 cluster.back_up(host);
             }
             // Done at the end as well if nobody can do it now.
-            Fault::Removed(host) => drop(remove(cluster, host).await),
+            Fault::Removed(host) => {
+                ledger.note_removal(host, now);
+                remove(cluster, host).await;
+            }
             Fault::KeysWiped(host) => {
                 ledger.wipe_keys(host, now);
                 cluster.wipe_keys(host);
@@ -206,6 +209,7 @@ impl Fault {
                     return false;
                 }
                 ledger.death(host, sim.elapsed());
+                ledger.note_removal(host, sim.elapsed());
                 cluster.kill(host).await;
                 cluster.set_up_master(host, 1);
                 cluster.start(host);
@@ -266,7 +270,7 @@ fn start_ended(cluster: &Cluster, ledger: &Ledger, host: &str) {
 }
 
 /// Has a master write its lost keys again. Returns whether it has.
-async fn restore_keys(cluster: &Cluster, ledger: &mut Ledger, host: &str) -> bool {
+pub async fn restore_keys(cluster: &Cluster, ledger: &mut Ledger, host: &str) -> bool {
     let restored = cluster.ask_set(host, map! { "what" => "restore_keys" }).await.is_ok();
     if restored {
         ledger.restore_keys(host, cluster.sim.elapsed());

@@ -43,6 +43,11 @@ pub fn differences(cluster: &Cluster, jobs: &[Job]) -> Vec<String> {
     wrongs
 }
 
+/// Returns whether all masters have a return.
+pub fn is_on_all(cluster: &Cluster, jid: &str, minion: &str) -> bool {
+    cluster.masters().into_iter().all(|master| found(cluster, master, jid, minion).is_some())
+}
+
 fn found(cluster: &Cluster, master: String, jid: &str, minion: &str) -> Option<(String, Value)> {
     let id = MinionId::new(minion).ok()?;
     let returned = cluster.jobs(&master).return_of(jid, &id).ok()??;

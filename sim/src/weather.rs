@@ -7,7 +7,7 @@ use value::{Map, Value, list, map};
 
 use crate::cluster::{Cluster, KEY_STATES, Mode, Plan};
 use crate::decisions::{self, KeyDecision};
-use crate::faults::Fault;
+use crate::faults::{Fault, restore_keys};
 use crate::leases;
 use crate::ledger::{BOUND, LINKED, Ledger};
 use crate::shared;
@@ -164,6 +164,7 @@ impl Storm {
                 }
             }
         }
+        self.restore_lost_keys().await;
         // Longer than any timeout, retry or failback interval in the plan: what is still undelivered then is lost.
         tokio::time::sleep(QUIET * 2).await;
         let before = Traffic::count(&self.cluster);
@@ -174,10 +175,23 @@ impl Storm {
         self.ledger.check_end(&self.cluster);
         if self.cluster.plan.sharing {
             self.await_rest().await;
+            // All at one moment: one that ends a moment later may write something that the others never hear of.
+            self.cluster.members().iter().for_each(|member| self.cluster.sim.kill(member));
             for member in self.cluster.members() {
                 self.cluster.kill(&member).await;
             }
             self.ledger.wrongs.extend(shared::record_differences(&self.cluster));
+        }
+    }
+
+    /// Has masters restore the keys that they report as lost: the file of the last key in a directory may have been removed just before
+    /// its master was stopped, and then an operator has to say what was meant.
+    async fn restore_lost_keys(&mut self) {
+        for host in self.cluster.members() {
+            let lost = self.cluster.ear.lost_keys(&host);
+            if self.ledger.is_silent(&host, &lost, self.now()) {
+                restore_keys(&self.cluster, &mut self.ledger, &host).await;
+            }
         }
     }
 
