@@ -119,7 +119,7 @@ fn compare<C: Copies>(asker: &mut C, answerer: &mut C, since: (u32, u32)) -> (Ou
             Step::Wait => {
                 let fetch = fetches.pop_front().expect("an answer is under way");
                 let mut keys = fetched(answerer, &fetch);
-                // Of many records, so many bytes at most.
+                // The size of an answer is limited, so it may lack some of the records.
                 keys.truncate(MOST_IN_ONE_ANSWER);
                 costs.fetched += keys.len();
                 keys.iter().flatten().for_each(|key| asker.copy_from(answerer, fetch.class, key));

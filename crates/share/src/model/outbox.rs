@@ -51,11 +51,11 @@ impl<R: Records> Model<R> {
         if self.peers.is_empty() || !self.settings.shared.contains(record.class()) {
             return;
         }
-        // What has just been stored has no age.
-        let (class, size, age) = (record.class(), record.size(), 0);
+        let (class, size) = (record.class(), record.size());
         let waiting = if size <= SMALL { &mut self.outbox.small } else { &mut self.outbox.large };
         waiting.bytes += size;
-        waiting.records.push((record, age));
+        // It has just been stored, so its age is 0.
+        waiting.records.push((record, 0));
         // Under load many returns become one message.
         let since = if class == Class::Return { waiting.sent } else { Some(now.steady) };
         let due = match since {
