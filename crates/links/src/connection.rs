@@ -30,10 +30,13 @@ const MISSING: u32 = 4;
 /// Messages below this length are copied out of the buffer that they were read into.
 const SMALL: usize = 64 * 1024;
 
-/// Parts of a heartbeat in percent: a ping that is due within `EARLY` is sent at once when one of the peer comes, and the next one is
-/// due `LATER` than else. So one of two members leads, and the other one seldom wakes up by itself. `EARLY` is more than `LATER`,
-/// so that the other one goes on to follow, and less than 100, so that the one that leads answers nothing at once.
+/// A ping of the peer is answered at once if the next ping of this member is due within this part of a heartbeat, in percent.
+///
+/// It is less than 100, so that the member whose timer fired first does not answer the answer.
 const EARLY: u32 = 75;
+
+/// How much later the next ping is due after such an answer, in percent of a heartbeat: the peer's next ping comes first, so of two
+/// idle members only one is woken by its timer. It is less than `EARLY`, so that the next ping is answered at once as well.
 const LATER: u32 = 50;
 
 /// Runs a connection to its end. `first` is written before anything else.
@@ -193,7 +196,7 @@ impl Writer<'_> {
                     }
                     self.answer = Some(pinged);
                     let percent = self.hub.options.heartbeat / 100;
-                    if self.beat_at <= Instant::now() + percent * EARLY {
+                    if self.lane == Lane::Talk && self.beat_at <= Instant::now() + percent * EARLY {
                         return vec![self.ping(percent * LATER)];
                     }
                 }
