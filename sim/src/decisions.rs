@@ -33,7 +33,7 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
         // directory, if the master stops before the deletion counts. A master that has reported a loss announces no deletions
         // until an operator decides.
         let stays = !ledger.lost_since(&deletion.master, Duration::ZERO, now)
-            && !ledger.was_removed_after(&deletion.master, deletion.at)
+            && !ledger.decided_removed(&deletion.master, deletion.at)
             && !ledger.died(&deletion.master, deletion.at, deletion.at + LOSS_WINDOW)
             && !ledger.is_silent(&deletion.master, &cluster.ear.lost_keys(&deletion.master), deletion.at)
             && !ledger.counts_as_wiped(&deletion.master, deletion.at);
@@ -43,7 +43,8 @@ pub fn wrongs(cluster: &Cluster, ledger: &Ledger, decisions: &[KeyDecision]) -> 
         for master in cluster.masters() {
             let state = cluster.key_state(&master, &deletion.id);
             let is_calm = ledger.calm(&master, &deletion.master, now.saturating_sub(RECOVERY), now);
-            if !state.is_empty() && is_calm && must_know(ledger, deletion, &master, now) {
+            let may_have_forgotten = master == deletion.master && ledger.was_removed_since(&master, deletion.at);
+            if !state.is_empty() && is_calm && !may_have_forgotten && must_know(ledger, deletion, &master, now) {
                 let KeyDecision { id, master: by, at, .. } = deletion;
                 wrongs.push(format!(
                     "{now:?}: the key of {id} is in {state:?} on {master}, but {by} deleted it at {at:?}"

@@ -149,7 +149,7 @@ impl Fault {
             }
             // Done at the end as well if nobody can do it now.
             Fault::Removed(host) => {
-                ledger.note_removal(host, now);
+                ledger.remove(host, now);
                 remove(cluster, host).await;
             }
             Fault::KeysWiped(host) => {
@@ -209,7 +209,7 @@ impl Fault {
                     return false;
                 }
                 ledger.death(host, sim.elapsed());
-                ledger.note_removal(host, sim.elapsed());
+                ledger.join_again(host, sim.elapsed());
                 cluster.kill(host).await;
                 cluster.set_up_master(host, 1);
                 cluster.start(host);

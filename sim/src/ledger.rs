@@ -31,7 +31,7 @@ pub struct Ledger {
     /// When an operator had the lost keys of a master written again.
     restores: BTreeMap<String, Vec<Duration>>,
     /// When a master was removed from the set, and when it joined again.
-    removals: BTreeMap<String, Vec<Duration>>,
+    removals: BTreeMap<String, Vec<(Duration, Option<Duration>)>>,
     /// The number of commands that minions began.
     pub begun: usize,
     /// Returns that could be read where the job was published.
@@ -166,14 +166,29 @@ impl Ledger {
         losses.iter().find(|(since, now)| *since <= had && had <= *now).map(|(_, now)| *now)
     }
 
-    /// Notes that a master was removed from the set, or joined it again.
-    pub fn note_removal(&mut self, master: &str, now: Duration) {
-        self.removals.entry(master.to_owned()).or_default().push(now);
+    /// Notes that an operator removes a master from the set.
+    pub fn remove(&mut self, master: &str, now: Duration) {
+        self.removals.entry(master.to_owned()).or_default().push((now, None));
     }
 
-    /// Returns whether a master was removed from the set at a time or later. What it decided while it was removed does not count.
-    pub fn was_removed_after(&self, master: &str, at: Duration) -> bool {
-        self.removals.get(master).is_some_and(|times| times.iter().any(|time| *time >= at))
+    /// Notes that a removed master has started with a new member key.
+    pub fn join_again(&mut self, master: &str, now: Duration) {
+        if let Some((_, joined)) = self.removals.get_mut(master).and_then(|removals| removals.last_mut()) {
+            *joined = Some(now);
+        }
+    }
+
+    /// Returns whether a master was removed when it told others of a key file that vanished at a time: that counts nowhere.
+    pub fn decided_removed(&self, master: &str, at: Duration) -> bool {
+        let during = |(removed, joined): &(Duration, Option<Duration>)| {
+            *removed <= at + LOSS_WINDOW && joined.is_none_or(|joined| at <= joined)
+        };
+        self.removals.get(master).is_some_and(|removals| removals.iter().any(during))
+    }
+
+    /// Returns whether a master was removed after a time: it has what the others know, and may have forgotten what only it knew.
+    pub fn was_removed_since(&self, master: &str, at: Duration) -> bool {
+        self.removals.get(master).is_some_and(|removals| removals.iter().any(|(removed, _)| *removed >= at))
     }
 
     /// Returns whether a master lost its disk, or a part of what is on it, within a time.
